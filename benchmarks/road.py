@@ -104,7 +104,7 @@ def application(config: Config, handler: Handler) -> Any:
     return received(guarded(inside, config, None, needs.GATEWAY, has_pages=True), config, handler.telemetry)
 
 
-async def asked(app: Any, path: str, body: bytes) -> int:
+async def asked(app: Any, path: str, body: bytes, *, keyed: bool = False) -> int:
     """One request, as a server of ASGI makes it; return the status."""
     status = 0
     sent = False
@@ -123,7 +123,8 @@ async def asked(app: Any, path: str, body: bytes) -> int:
 
     scope = {
         "type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b"",
-        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
+        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)),
+                    *([(b"idempotency-key", str(uuid7()).encode())] if keyed else [])],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "scheme": "http", "http_version": "1.1", "state": {},
     }  # fmt: skip
     await app(scope, receive, send)
@@ -241,9 +242,10 @@ async def measured(options: argparse.Namespace, folder: Path) -> None:
                     profile.enable()
                 for _ in range(options.times):
                     if n == 1:
-                        assert await asked(app, "/v1/predict/batch", batch) == 200
+                        assert await asked(app, "/v1/predict/batch", batch, keyed=options.keys) == 200
                     else:
-                        await asyncio.gather(*(asked(app, "/v1/predict", single) for _ in range(n)))
+                        singly = (asked(app, "/v1/predict", single, keyed=options.keys) for _ in range(n))
+                        await asyncio.gather(*singly)
                 if profile and number == options.rounds:
                     profile.disable()
                 count = options.times * (options.batch if n == 1 else n)
@@ -271,6 +273,7 @@ def main() -> None:
     parser.add_argument("--callers", type=int, default=64)
     parser.add_argument("--times", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--keys", action="store_true", help="each request has an Idempotency-Key of its own")
     parser.add_argument("--profile", action="store_true", help="show where the time goes in Python")
     parser.add_argument("--profile-single", action="store_true")
     parser.add_argument("--stages", action="store_true", help="show what each stage of a batch takes by itself")

@@ -2,7 +2,8 @@
 
 Groups of predictions go into a PostgreSQL of our own, durably, each way into tables of its own, in turn; microseconds
 of processor time for each row, of PostgreSQL's process and of the thread that writes, lower quartiles of the rounds,
-and bytes of the write-ahead log. `--indexes` writes by COPY into tables that lack one index, or check, each.
+and bytes of the write-ahead log. `--indexes` writes by COPY into tables that lack one index, or check, each. `--thin`
+compares what readers pay: rows as they are, and thin rows behind views that show them as they are today.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import random
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -25,11 +26,15 @@ from rich.console import Console
 from rich.table import Table
 from uuid_utils.compat import uuid7
 
+from demur.audit.ledger.export import FROM
+from demur.audit.ledger.from_database import read_ledger
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic import copying, log
 from demur.traffic.columns import RecordColumns
 from demur.traffic.database import Connection
+from demur.traffic.latest import latest_decisions
+from demur.traffic.outcomes import Precedence
 
 LABELS = [str(digit) for digit in range(10)]
 RULE = "score {:.3g} is at most 0.93, the limit"
@@ -43,6 +48,26 @@ create table thin (
 create index on thin (model, created_at);
 create index on thin (expires_at) where expires_at is not null;
 """
+VIEWS = """
+create table names (model text, artifact text, action text, labels text[], scores text[], template text);
+insert into names values ('digits', 'digits-20260101-abcdef', 'answer', %s, %s, 'score %%s is at most 0.93, the limit');
+alter table records rename to wide_records;
+alter table payloads rename to wide_payloads;
+create view records as select
+    t.id, t.created_at, n.model, n.artifact, t."group", to_json(n.labels[t.prediction + 1]) as prediction,
+    array(select n.labels[one + 1] from unnest(t.top_labels) with ordinality told (one, place) order by place)
+        as top_labels, t.top_probabilities, t.label_confidence,
+    array(select n.labels[one + 1] from unnest(t.prediction_set) with ordinality told (one, place) order by place)
+        as prediction_set,
+    (select json_object_agg(name, value) from unnest(n.scores, t.scores) told (name, value)) as scores,
+    t.confidence, n.action, format(n.template, t.reason_numbers[1]) as reason, t.label_probability,
+    json_build_object('queued', t.queued, 'model', t.model_milliseconds) as timings, null::json as steps, t.cost,
+    t.cluster from thin t, names n;
+create view payloads as
+    select id as record_id, convert_from(input, 'UTF8')::json as input, expires_at, reply, output from thin;
+"""
+"""Thin rows in the shape that audits, exports and pages ask for. There is one model, so `names` has one row."""
+
 TYPES = {
     "uuid": "id record_id", "timestamptz": "created_at expires_at", "float8": "confidence label_probability",
     "float8[]": "top_probabilities label_confidence", "jsonb": "cost", "text[]": "top_labels prediction_set",
@@ -77,7 +102,7 @@ def made_up(n: int, rng: random.Random) -> RecordColumns:
         label_probabilities=[0.05] * n, queued=[3 * rng.random() for _ in range(n)], model_milliseconds=4.125,
         costs=[None] * n, replies=[None] * n, outputs=[None] * n,
         inputs=[[[float(rng.randrange(17)) for _ in range(8)] for _ in range(8)] for _ in range(n)],
-        input_expires_at=datetime.now(UTC) + timedelta(days=90),
+        input_expires_at=datetime.now(UTC) + timedelta(days=90), keys=[None] * n,
     )  # fmt: skip
 
 
@@ -309,15 +334,97 @@ def compared(options: argparse.Namespace, address: str, tried: Sequence[Way]) ->
     return table
 
 
+def read_by(address: str) -> dict[str, Callable[[], object]]:
+    """What reads the log: each as demur does it."""
+    until = datetime.now(UTC) + timedelta(hours=1)
+
+    def audited() -> int:
+        ledger = read_ledger(
+            address, "digits", precedence=Precedence(()), since=until - timedelta(days=1), until=until, as_of=until
+        )
+        return len(ledger.ids)
+
+    def exported() -> object:
+        with psycopg.connect(address) as connection:
+            what, rest = FROM["records"]
+            kept = {"model": "'digits'", "late": "'-infinity'", "end": "'infinity'"}
+            with connection.cursor().copy(f"copy ({what}{rest.format(**kept)}) to stdout (format binary)") as copy:
+                return sum(len(piece) for piece in copy)
+
+    def page() -> object:
+        with psycopg.connect(address) as connection:
+            return latest_decisions(connection, "digits", since=until - timedelta(days=1), most=500)
+
+    return {"an audit reads its columns": audited, "an export reads records": exported, "a page reads 500": page}
+
+
+def readers(options: argparse.Namespace, address: str) -> Table:
+    """What the same records cost those who read them, wide and thin."""
+    rng = random.Random(0)  # noqa: S311 - made-up pictures
+    shapes = {"wide": Way("wide", lambda to, block: copying.copy_columns(to, [block])), "thin": ways()[6]}
+    found: dict[tuple[str, str], list[float]] = {}
+    sizes: dict[str, float] = {}
+    read: dict[str, dict[str, Callable[[], object]]] = {}
+    with psycopg.connect(address, autocommit=True) as connection:
+        for shape, way in shapes.items():
+            connection.execute(f"create schema {shape}".encode())
+            dsn = f"{address}&options=-csearch_path%3D{shape}"
+            open_database(dsn).close()
+            with psycopg.connect(dsn, autocommit=True) as inside:
+                if way.schema:
+                    inside.execute(way.schema.encode())
+                for _ in range(options.rows * options.rounds // 512):
+                    way.write(inside, way.prepare(made_up(512, rng)))
+                tables = ["thin"] if way.schema else ["records", "payloads"]
+                total = sum(_bytes(inside, table) for table in tables)
+                sizes[shape] = total / (options.rows * options.rounds // 512 * 512)
+                if way.schema:
+                    scores = list(made_up(1, rng).scores)
+                    inside.execute(sql_of(VIEWS, LABELS, scores))
+                inside.execute("vacuum analyze")
+            read[shape] = read_by(dsn)
+    for _ in range(5):
+        for shape, works in read.items():
+            for what, work in works.items():
+                began = time.perf_counter()
+                work()
+                found.setdefault((what, shape), []).append(time.perf_counter() - began)
+    table = Table(f"{options.rows * options.rounds:,} records", "wide", "thin behind views", "thin in wide")
+    table.add_row("bytes on disk, each, with indexes", *(f"{sizes[one]:,.0f}" for one in shapes), _ratio(sizes))
+    for what in read["wide"]:
+        best = {shape: min(found[what, shape]) for shape in shapes}
+        table.add_row(f"{what}, s", *(f"{best[shape]:.3f}" for shape in shapes), _ratio(best))
+    return table
+
+
+def sql_of(template: str, *arrays: Sequence[str]) -> bytes:
+    """SQL with arrays of plain words in it."""
+    return (template % tuple("'{" + ",".join(words) + "}'" for words in arrays)).encode()
+
+
+def _bytes(connection: Connection, table: str) -> int:
+    row = connection.execute("select pg_total_relation_size(%s::regclass)", (table,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _ratio(values: Mapping[str, float]) -> str:
+    return f"{values['thin'] / values['wide']:.2f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--group", type=int, nargs="+", default=[64, 512], help="rows that are committed together")
     parser.add_argument("--rows", type=int, default=4096, help="for each way and size, in each round")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--indexes", action="store_true", help="what each index and check costs")
+    parser.add_argument("--thin", action="store_true", help="what thin rows would cost those who read them")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="demur-bench-") as folder, EmbeddedPostgres(Path(folder)) as server:
-        table = compared(options, server.dsn, without() if options.indexes else ways())
+        if options.thin:
+            table = readers(options, server.dsn)
+        else:
+            table = compared(options, server.dsn, without() if options.indexes else ways())
     Console(width=140).print(table)
 
 

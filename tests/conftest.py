@@ -50,17 +50,35 @@ WITHOUT_SERVICE = (
 )
 """In tests/system, and yet no test of a running service, unless it asks for one."""
 
-SHARING = (
-    "test_listeners",
-    "test_second_user",
-    "test_browser",
-    "test_other_sites",
-    "test_inference_protocol",
-    "test_service",
-    "test_release_road",
-    "test_release",
+TOGETHER = {
+    "service": (
+        "test_listeners",
+        "test_second_user",
+        "test_browser",
+        "test_other_sites",
+        "test_inference_protocol",
+        "test_service",
+        "test_release_road",
+        "test_release",
+    ),
+    "watched": ("test_prometheus", "test_alarm", "test_local_sockets"),
+    "talking": ("test_chat", "test_start"),
+    "installed": ("test_journeys", "test_installed"),
+}
+"""Files of tests/system that share what takes long to start, by its fixture. One process runs them, in this order, in
+which none is in the way of the next. Each other file is by itself."""
+
+LONG_ALONE = (
+    "test_access",
+    "test_own_models",
+    "test_tutorials",
+    "test_ray_cli",
+    "test_child_service",
+    "test_every_page",
 )
-"""Tests of one running service, `service` in tests/system/conftest.py."""
+
+ORDER = [*(file for files in TOGETHER.values() for file in files), *LONG_ALONE]
+"""What takes long begins first, so that no process is left with it at the end."""
 
 
 def _needs_service(item: pytest.Item) -> bool:
@@ -94,23 +112,32 @@ def _sort_by_slow_tests(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def _is_of_system(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(ROOT / "tests/system")
+
+
+def _group(item: pytest.Item) -> str:
+    return next((name for name, files in TOGETHER.items() if item.path.stem in files), item.path.stem)
+
+
+def _rank(item: pytest.Item) -> int:
+    return ORDER.index(item.path.stem) if _is_of_system(item) and item.path.stem in ORDER else len(ORDER)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs a service is marked as such, so that it has the machine for itself, and so is what needs a database.
-    Those that share `service` come last, in an order in which none is in the way of the next."""
+    Files of tests/system are in groups for `--dist loadgroup`."""
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker("database")
-        if item.path.is_relative_to(ROOT / "tests/system") and _needs_service(item):
-            item.add_marker("service")
+        if _is_of_system(item):
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+            if _needs_service(item):
+                item.add_marker("service")
+    items.sort(key=_rank)
     if "PYTEST_XDIST_WORKER" in os.environ:
         _sort_by_slow_tests(items)
-    shared = {
-        item: SHARING.index(item.path.stem)
-        for item in items
-        if item.get_closest_marker("service") and item.path.stem in SHARING
-    }
-    items.sort(key=lambda item: shared.get(item, -1))
 
 
 @pytest.fixture(autouse=True)

@@ -5,15 +5,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from demur.traffic.record import Answer, Cost, Entry, Record, Reply
+from demur.traffic.record import Answer, Cost, Entry, KeyUse, Record, Reply
 
 
 @dataclass(kw_only=True, slots=True)
 class RecordColumns:
     """Records of one model that one artifact decided at one time, with their inputs: lists are columns, [n] each.
 
-    Each stands for an `Entry` without an Idempotency-Key and without a shadow's decision, whose record has no steps of
-    a cascade.
+    Each stands for an `Entry` without a shadow's decision, whose record has no steps of a cascade.
     """
 
     model: str
@@ -47,6 +46,8 @@ class RecordColumns:
     """What a model said that runs elsewhere; None where demur asked the model."""
 
     input_expires_at: datetime | None
+    keys: list[KeyUse | None]
+    """The use of an Idempotency-Key by each."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,6 +87,7 @@ class RecordColumns:
             input=self.inputs[row],
             output=self.outputs[row],
             input_expires_at=self.input_expires_at,
+            key=self.keys[row],
         )
 
     def entries(self) -> list[Entry]:

@@ -1,6 +1,7 @@
 """Writing and reading the log. Every function works inside the transaction that it is given."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any
 from uuid import UUID
@@ -58,16 +59,17 @@ FORGOTTEN = (
 CLAIM_KEYS = (
     "insert into idempotency_keys (key, position, fingerprint, record_id)"
     f" select key, position, {KEYED.format(key='key', fingerprint='fingerprint')}, record_id"
-    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[]) told (key, position, fingerprint, record_id),"
-    ' digest_keys order by key collate "C", position'
+    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[])"
+    " with ordinality told (key, position, fingerprint, record_id, place),"
+    ' digest_keys order by key collate "C", position, place'
     " on conflict (key, position) do nothing returning record_id"
 )
 
 FIND_KEYS = (
-    "select told.key, position, record_id,"
-    f" fingerprint in ({KEYED.format(key='told.key', fingerprint='%(fingerprint)s')},"
-    "                  %(fingerprint)s)"  # as an older version may have written it a moment ago
-    " from unnest(%(keys)s::text[]) told (key), digest_keys, idempotency_keys kept"
+    "select n, told.key, position, record_id,"
+    f" fingerprint in ({KEYED.format(key='told.key', fingerprint='asked')},"
+    "                  asked)"  # as an older version may have written it a moment ago
+    " from unnest(%s::integer[], %s::text[], %s::bytea[]) told (n, key, asked), digest_keys, idempotency_keys kept"
     f" where kept.key = any(array[told.key, {FORGOTTEN.format(key='told.key')}])"
 )
 
@@ -152,26 +154,25 @@ def draw_key(connection: Connection) -> str:
     return str(row[0])
 
 
-def claim_keys(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
-    """Take the keys of these entries; return the ids of the records that came too late for theirs.
+def claim_keys(connection: Connection, uses: Mapping[UUID, KeyUse]) -> set[UUID]:
+    """Take the key of each of these records, by id; return the ids of those that came too late for theirs.
 
-    Waits for a transaction that is about to commit the same key. Keys are taken in one order everywhere, so two
-    gateways cannot wait for each other.
+    Of several records with the same key, the first one takes it. Waits for a transaction that is about to commit the
+    same key. Keys are taken in one order everywhere, so two gateways cannot wait for each other.
     """
-    keyed = [entry for entry in entries if entry.key is not None]
-    if not keyed:
+    if not uses:
         return set()
-    uses = [entry.key for entry in keyed if entry.key is not None]
     taken = connection.execute(
         CLAIM_KEYS,
         (
-            [use.stored for use in uses],
-            [use.position for use in uses],
-            [use.fingerprint for use in uses],
-            [entry.record.id for entry in keyed],
+            [use.stored for use in uses.values()],
+            [use.position for use in uses.values()],
+            [use.fingerprint for use in uses.values()],
+            list(uses),
         ),
+        prepare=True,
     ).fetchall()
-    return {entry.record.id for entry in keyed} - {record_id for (record_id,) in taken}
+    return uses.keys() - {record_id for (record_id,) in taken}
 
 
 def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
@@ -180,25 +181,55 @@ def find_by_key(connection: Connection, use: KeyUse) -> dict[int, Record]:
     Keys of earlier times, and of times when nobody was asked who they are, belong to nobody. Each of them answers
     whoever sends the same input under it, so that no retry is recorded twice, and is in nobody's way with another.
     """
-    found, others = _found_by_key(connection, use, use.fingerprint)
-    if others and use.earlier is not None:
-        earlier, others = _found_by_key(connection, use, use.earlier())
-        found = {**earlier, **found}
-    if any(key == use.stored and position not in found for key, position in others):
-        raise KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
-    records = find(connection, list(found.values()))
-    return {position: records[record_id] for position, record_id in found.items() if record_id in records}
+    (found,) = find_by_keys(connection, [use])
+    if isinstance(found, KeyReused):
+        raise found
+    return found
 
 
-def _found_by_key(
-    connection: Connection, use: KeyUse, fingerprint: bytes
-) -> tuple[dict[int, UUID], list[tuple[str, int]]]:
-    """The records of requests with this digest, by position, and the keys and positions of other requests."""
-    told = {"keys": list({use.key, use.stored}), "fingerprint": fingerprint}
-    rows = connection.execute(FIND_KEYS, told).fetchall()
-    rows.sort(key=lambda row: bool(row[0] == use.stored))  # its own, where there are two, is the last word
-    same = {position: record_id for _, position, record_id, same_input in rows if same_input}
-    return same, [(key, position) for key, position, _, same_input in rows if not same_input]
+def find_by_keys(connection: Connection, uses: Sequence[KeyUse]) -> list[dict[int, Record] | KeyReused]:
+    """Return for each of these keys what `find_by_key` returns or raises, in few turns to the server and back."""
+    if not uses:
+        return []
+    kept = _kept_under(connection, uses, [use.fingerprint for use in uses])
+    older = {n: use for n, use in enumerate(uses) if kept[n].others and use.earlier is not None}
+    if older:
+        digests = [use.earlier() for use in older.values() if use.earlier is not None]
+        for n, earlier in zip(older, _kept_under(connection, list(older.values()), digests), strict=True):
+            kept[n] = KeptKeys({**earlier.same, **kept[n].same}, earlier.others)
+    records = find(connection, [record_id for one in kept for record_id in one.same.values()])
+    return [_found(use, one, records) for use, one in zip(uses, kept, strict=True)]
+
+
+@dataclass(slots=True)
+class KeptKeys:
+    """What is kept under the key of one request."""
+
+    same: dict[int, UUID] = field(default_factory=dict)
+    """Records of requests with the same digest, by position."""
+
+    others: list[tuple[str, int]] = field(default_factory=list)
+    """Keys and positions of other requests."""
+
+
+def _found(use: KeyUse, kept: KeptKeys, records: Mapping[UUID, Record]) -> dict[int, Record] | KeyReused:
+    if any(key == use.stored and position not in kept.same for key, position in kept.others):
+        return KeyReused(f"the Idempotency-Key {use.key!r} was used before with another input; use a new key")
+    return {position: records[record_id] for position, record_id in kept.same.items() if record_id in records}
+
+
+def _kept_under(connection: Connection, uses: Sequence[KeyUse], digests: Sequence[bytes]) -> list[KeptKeys]:
+    """What is kept under each of these keys, where the request has this digest."""
+    asked = [(n, key, digest) for n, digest in enumerate(digests) for key in {uses[n].key, uses[n].stored}]
+    rows = connection.execute(FIND_KEYS, [list(column) for column in zip(*asked, strict=True)]).fetchall()
+    rows.sort(key=lambda row: bool(row[1] == uses[row[0]].stored))  # its own, where there are two, is the last word
+    kept = [KeptKeys() for _ in uses]
+    for n, key, position, record_id, same_input in rows:
+        if same_input:
+            kept[n].same[position] = record_id
+        else:
+            kept[n].others.append((key, position))
+    return kept
 
 
 def find(connection: Connection, ids: Sequence[UUID]) -> dict[UUID, Record]:

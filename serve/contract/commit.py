@@ -2,10 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from demur.review.item import NewCase
 from demur.traffic.columns import RecordColumns
-from demur.traffic.record import Entry, Record
+from demur.traffic.record import Entry, KeyUse, Record
 
 
 class Unwritable(ValueError):
@@ -21,6 +22,18 @@ class Writing:
     case: NewCase | None = None
     """None where nobody is asked about it."""
 
+    def __len__(self) -> int:
+        return 1
+
+    @property
+    def keys(self) -> dict[UUID, KeyUse]:
+        """The use of an Idempotency-Key, by the id of the record."""
+        return {self.entry.record.id: self.entry.key} if self.entry.key else {}
+
+    def new_cases(self) -> list[NewCase]:
+        """What people are asked."""
+        return [self.case] if self.case else []
+
 
 @dataclass(slots=True)
 class BatchWriting:
@@ -32,6 +45,16 @@ class BatchWriting:
 
     def __len__(self) -> int:
         return len(self.columns)
+
+    @property
+    def keys(self) -> dict[UUID, KeyUse]:
+        """The use of an Idempotency-Key by those that have one, by the id of the record."""
+        columns = self.columns
+        return {record_id: use for record_id, use in zip(columns.ids, columns.keys, strict=True) if use}
+
+    def new_cases(self) -> list[NewCase]:
+        """What people are asked."""
+        return list(self.cases.values())
 
     def writings(self) -> list[Writing]:
         """Each of them by itself."""

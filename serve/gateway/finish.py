@@ -72,7 +72,7 @@ class Finisher:
         """What is written about rows that asked one model first. A case takes one of the `places` in the queue; where
         there is none, what would be held is abstained from.
 
-        A row is written by itself where it has an Idempotency-Key, or was decided by several models or by none. The
+        A row is written by itself where it has a decision of a shadow, or several models decided it, or none. The
         others stay columns, unless `in_columns` says otherwise; one becomes an object where a person is asked about it.
         """
         finished = FinishedBatch()
@@ -188,6 +188,7 @@ class Finisher:
             inputs=[_kept_input(request) for request in requests],
             outputs=[request.output for request in requests],
             input_expires_at=now + timedelta(days=keep_days) if keep_days else None,
+            keys=[pending[at].use for at in members],
         )
 
     def _writing(
@@ -246,7 +247,7 @@ def _by_share(pending: Sequence[PendingRow], rows: Sequence[ModelRow]) -> list[l
         share = row.share
         if share is None or row.why_none or row.before or share.shadow or share.decided.asks_next:
             continue
-        if one.use is None and not one.instead:
+        if not one.instead:
             shares.setdefault(id(share), []).append(at)
     return list(shares.values())
 

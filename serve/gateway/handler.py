@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -18,7 +17,7 @@ from demur.serve.contract.hosts import HostClient
 from demur.serve.contract.inputs import InputLimits, InputSpec, InvalidRequest, TooLarge
 from demur.serve.contract.upload import Upload, read_upload
 from demur.serve.contract.wire import PredictRequest
-from demur.serve.gateway import journal, polls
+from demur.serve.gateway import polls
 from demur.serve.gateway.controls import Controls
 from demur.serve.gateway.finish import Finisher
 from demur.serve.gateway.inquiries import Inquiries
@@ -30,6 +29,7 @@ from demur.serve.gateway.polls import Poll
 from demur.serve.gateway.queue_room import QueueRoom
 from demur.serve.gateway.reading import batch_of_files, prediction_of_file, read_batch, read_prediction
 from demur.serve.gateway.redaction import Redaction
+from demur.serve.gateway.replays import Replays
 from demur.serve.gateway.safeguards import Safeguards
 from demur.serve.gateway.spot_checks import SpotChecks
 from demur.serve.gateway.streams import Streams
@@ -78,7 +78,7 @@ class Handler:
         self.pipeline = Pipeline(models, self.pictures, self._writer, new_id=new_id)
         self._streams = Streams(self.pictures, self._writer, clock=clock, new_id=new_id)
         self.inquiries = Inquiries(config, models, database, self._finisher.room)
-        self._lookups = ThreadPoolExecutor(2, "keys")  # its own, so that slow reads never keep a prediction waiting
+        self._replays = Replays(database)
         self._closing: list[Callable[[], Awaitable[None]]] = []
 
     @property
@@ -127,7 +127,7 @@ class Handler:
 
     async def replay(self, use: KeyUse) -> CommitResult | None:
         """Return what was answered under this Idempotency-Key before; None where nothing was."""
-        return (await self._replays(use)).get(0)
+        return (await self._replays.of(use)).get(0)
 
     def may_stream(self, model: str) -> bool:
         """Whether a reply may be shown before it is decided about; not while an alarm holds everything."""
@@ -147,7 +147,7 @@ class Handler:
         if form is not None:
             read = partial(batch_of_files, *await self._uploaded(body, form, caller), key, caller, most=most)
         items, use = await read_apart(len(body), read)
-        stored = await self._replays(use) if use else {}
+        stored = await self._replays.of(use) if use else {}
         results: list[CommitOutcome | None] = [stored.get(position) for position in range(len(items))]
         requests: dict[int, PredictRequest] = {}
         for position, item in enumerate(items):
@@ -191,7 +191,7 @@ class Handler:
         self.check_rows(len(requests))
         if caller is not None:
             caller.take_predictions({requests[0].model: len(requests)})
-        stored = await self._replays(use) if use else {}
+        stored = await self._replays.of(use) if use else {}
         missing = [at for at in range(len(requests)) if at not in stored]
         uses = [replace(use, position=at) if use else None for at in missing]
         group = RequestGroup(
@@ -215,7 +215,7 @@ class Handler:
     def queues(self) -> list[Queue]:
         """What waits in the gateway now."""
         waiting = [queue for client in self.models.values() for queue in client.queues()]
-        return [*waiting, *self.pictures.queues(), self._writer.queue()]
+        return [*waiting, *self.pictures.queues(), self._replays.queue(), self._writer.queue()]
 
     def when_closed(self, close: Callable[[], Awaitable[None]]) -> None:
         """Call this as well when the handler closes."""
@@ -238,9 +238,6 @@ class Handler:
         if caller is not None:
             caller.check_model(upload.model)
         return upload, await self.model(upload.model).spec()
-
-    async def _replays(self, use: KeyUse) -> dict[int, CommitResult]:
-        return await asyncio.get_running_loop().run_in_executor(self._lookups, journal.replays, self.database, use)
 
     def _look_at_database(self) -> None:
         try:

@@ -1,19 +1,21 @@
 """The one write of the request path: a group of records and the queue places of some, in one transaction."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 import orjson
 import psycopg
 
 from demur.review import queue
+from demur.review.item import NewCase
 from demur.serve.contract.commit import BatchWriting, CommitOutcome, CommitResult, ToWrite, Unwritable, Writing
 from demur.traffic import failed_requests, log
 from demur.traffic.columns import RecordColumns
 from demur.traffic.copying import append_columns
 from demur.traffic.database import Connection, ConnectionLost, Database, one_line
-from demur.traffic.record import Entry, FailedRequest, KeyUse
+from demur.traffic.log import KeyReused
+from demur.traffic.record import Entry, FailedRequest, KeyUse, Record
 
 logger = logging.getLogger("demur.journal")
 
@@ -74,40 +76,53 @@ def _commit(
     append: Callable[[Connection, Sequence[Entry]], None],
     append_blocks: Callable[[Connection, Sequence[RecordColumns]], None] = _append_entries,
 ) -> list[list[CommitOutcome]]:
-    writings = [item for item in items if isinstance(item, Writing)]
-    batches = [item for item in items if isinstance(item, BatchWriting)]
-    blocks = [batch.columns for batch in batches]
+    keys = {record_id: use for item in items for record_id, use in item.keys.items()}
+    cases = [case for item in items for case in item.new_cases()]
+    entries = [item.entry for item in items if isinstance(item, Writing)]
+    blocks = [item.columns for item in items if isinstance(item, BatchWriting)]
     late: set[UUID] = set()
-    if not writings and not any(batch.cases for batch in batches):
+    if not keys and not cases and not entries:
         with database.by_themselves() as connection:  # all of it is one statement
             append_blocks(connection, blocks)
-    elif append is log.append and not batches and not any(_needs_more(writing) for writing in writings):
+    elif not keys and not cases and not blocks and append is log.append and not any(entry.shadow for entry in entries):
         with database.by_themselves() as connection:
-            log.append(connection, [writing.entry for writing in writings])
+            log.append(connection, entries)
     else:
         with database.transaction() as connection:
+            late = log.claim_keys(connection, keys)
+            if late:
+                blocks, entries, cases = _without(late, blocks, entries, cases)
             append_blocks(connection, blocks)
-            late = log.claim_keys(connection, [writing.entry for writing in writings])
-            kept = [writing for writing in writings if writing.entry.record.id not in late] if late else writings
-            if kept:
-                append(connection, [writing.entry for writing in kept])
-            cases = [case for batch in batches for case in batch.cases.values()]
-            cases += [writing.case for writing in kept if writing.case]
+            if entries:
+                append(connection, entries)
             if cases:
                 queue.enqueue(connection, cases)
-    return [_outcomes(database, item, late) for item in items]
+    earlier = _earlier_answers(database, {record_id: keys[record_id] for record_id in late})
+    return [_outcomes(item, earlier) for item in items]
 
 
-def _needs_more(writing: Writing) -> bool:
-    """Whether it takes more than one statement."""
-    return bool(writing.case or writing.entry.key or writing.entry.shadow)
+def _without(
+    late: set[UUID], blocks: Sequence[RecordColumns], entries: Sequence[Entry], cases: Sequence[NewCase]
+) -> tuple[list[RecordColumns], list[Entry], list[NewCase]]:
+    """What is left to write without some records. Columns that lose a row become entries."""
+    whole = [block for block in blocks if late.isdisjoint(block.ids)]
+    apart = [entry for block in blocks if not late.isdisjoint(block.ids) for entry in block.entries()]
+    return (
+        whole,
+        [entry for entry in (*apart, *entries) if entry.record.id not in late],
+        [case for case in cases if case.record_id not in late],
+    )
 
 
-def _outcomes(database: Database, item: ToWrite, late: set[UUID]) -> list[CommitOutcome]:
+def _outcomes(item: ToWrite, earlier: Mapping[UUID, CommitOutcome]) -> list[CommitOutcome]:
     if isinstance(item, BatchWriting):
-        return [CommitResult(columns=item.columns, row=row) for row in range(len(item))]
+        columns = item.columns
+        return [
+            earlier.get(record_id) or CommitResult(columns=columns, row=row)
+            for row, record_id in enumerate(columns.ids)
+        ]
     record = item.entry.record
-    return [_earlier(database, item.entry) if record.id in late else CommitResult(record=record)]
+    return [earlier.get(record.id) or CommitResult(record=record)]
 
 
 def note_failures(database: Database, failures: Sequence[FailedRequest]) -> list[None]:
@@ -124,19 +139,37 @@ def _note_failures(database: Database, failures: Sequence[FailedRequest]) -> Non
         failed_requests.append(connection, failures)
 
 
-def replays(database: Database, use: KeyUse) -> dict[int, CommitResult]:
-    """What was stored under this key, by position; raises `KeyReused` if that was for another input."""
-    with database.transaction() as connection:
-        found = log.find_by_key(connection, use)
-    return {position: CommitResult(record=record, replayed=True) for position, record in found.items()}
+def replays(database: Database, uses: Sequence[KeyUse]) -> list[dict[int, CommitResult] | KeyReused]:
+    """What was stored under each of these keys, by position; `KeyReused` where that was for another input. Raises
+    `DatabaseUnavailable`."""
+    with database.by_themselves() as connection:  # most often it is one statement
+        found = log.find_by_keys(connection, uses)
+    return [one if isinstance(one, KeyReused) else _replayed(one) for one in found]
 
 
-def _earlier(database: Database, entry: Entry) -> CommitOutcome:
-    assert entry.key is not None
-    try:
-        done = replays(database, entry.key)[entry.key.position]
-    except log.KeyReused as error:
-        return error
-    if done.record.id == entry.record.id:  # the commit was made, and only word of it was lost
+def _replayed(records: Mapping[int, Record]) -> dict[int, CommitResult]:
+    return {position: CommitResult(record=record, replayed=True) for position, record in records.items()}
+
+
+def _earlier_answers(database: Database, late: Mapping[UUID, KeyUse]) -> dict[UUID, CommitOutcome]:
+    """What was answered under the keys of records that came too late for theirs, by their ids. A batch has one key for
+    all its rows, and that is looked up once."""
+    if not late:
+        return {}
+    requests = {(use.stored, use.fingerprint): use for use in late.values()}
+    found = dict(zip(requests, replays(database, list(requests.values())), strict=True))
+    return {
+        record_id: _earlier_answer(record_id, use, found[use.stored, use.fingerprint])
+        for record_id, use in late.items()
+    }
+
+
+def _earlier_answer(record_id: UUID, use: KeyUse, before: Mapping[int, CommitResult] | KeyReused) -> CommitOutcome:
+    if isinstance(before, KeyReused):
+        return before
+    done = before.get(use.position)
+    if done is None:
+        return Unwritable(f"what was answered under the Idempotency-Key {use.key!r} was erased just now; send it again")
+    if done.record.id == record_id:  # the commit was made, and only word of it was lost
         done.replayed = False
     return done

@@ -47,7 +47,7 @@ class Writer:
             in_flight=1,
             max_queued=MOST_COMMITS,
             name="the database",
-            weigh=lambda item: len(item) if isinstance(item, BatchWriting) else 1,
+            weigh=len,
         )
         self._failures: GreedyBatcher[FailedRequest, None] = GreedyBatcher(
             Committer(database, journal.note_failures).commit,
@@ -134,7 +134,7 @@ class Writer:
 
 def _cases_lost(item: ToWrite, outcomes: Sequence[CommitOutcome]) -> int:
     """How many of the cases of an item were not written, as is known."""
-    asked = item.cases if isinstance(item, BatchWriting) else {0: item.case} if item.case else {}
+    asked = item.cases if isinstance(item, BatchWriting) else range(len(item.new_cases()))
     return sum(isinstance(done := outcomes[row], Exception) or done.replayed for row in asked)
 
 

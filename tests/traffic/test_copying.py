@@ -51,6 +51,7 @@ def block(n=3, **changes):
         "inputs": [[[0.0, 1.0], [1.0, 0.0]]] * n,
         "outputs": [None] * n,
         "input_expires_at": datetime(2026, 6, 1, tzinfo=UTC),
+        "keys": [None] * n,
     }
     return RecordColumns(**{**values, **changes})
 

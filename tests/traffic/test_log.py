@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import IntegrityError
+from uuid_utils.compat import uuid7
 
 from demur.serve.contract.commit import Writing
 from demur.serve.database.opening import MIGRATIONS, open_database
@@ -53,10 +54,10 @@ def test_a_transaction_that_fails_writes_nothing(database):
 def test_the_first_use_of_a_key_wins(database):
     first, second = entry(key=use()), entry(key=use())
     with database.transaction() as connection:
-        assert log.claim_keys(connection, [first, second, entry()]) == {second.record.id}
+        assert log.claim_keys(connection, {one.record.id: one.key for one in (first, second)}) == {second.record.id}
         log.append(connection, [first])
     with database.transaction() as connection:
-        assert log.claim_keys(connection, [entry(key=use(position=1))]) == set()
+        assert log.claim_keys(connection, {uuid7(): use(position=1)}) == set()
         assert list(log.find_by_key(connection, use()).values()) == [first.record]
         with pytest.raises(KeyReused, match="'k'"):
             log.find_by_key(connection, use(fingerprint=b"another input"))

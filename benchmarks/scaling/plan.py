@@ -1,0 +1,127 @@
+"""Measured beside predicted, and what a rate of predictions takes: how many of each part, and which is full first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from benchmarks.scaling.costs import Costs
+from benchmarks.scaling.measurement import Point
+from benchmarks.scaling.service import BATCH, Layout, Load, Predicted, simulate
+
+LEAST_CORES = 0.1
+"""Processors that a model is given at least, however much others used."""
+
+REQUESTS = 30_000
+"""That a simulation of an open system sees, as far as its time allows."""
+
+SECONDS = (2.0, 20.0)
+"""The shortest and the longest time of a simulation."""
+
+TRIES = 12
+
+
+def predicted(point: Point, costs: Costs, cores: int) -> Predicted:
+    """Simulate what was measured, on the processors that others and the rest of Ray left."""
+    others = point.others / point.seconds
+    parts = costs.parts
+    if point.apart:
+        left = {"alone": 1 - others / cores, "rest": (cores - 1) * (1 - others / cores) - costs.background}
+        pool_of = {part: "alone" if part == point.apart else "rest" for part in parts}
+    else:
+        left, pool_of = {"all": cores - others - costs.background}, dict.fromkeys(parts, "all")
+    shared = {name: max(LEAST_CORES, there) for name, there in left.items()}
+    layout = Layout(gateways=point.gateways, hosts=point.hosts, shared=shared, pool_of=pool_of)
+    return simulate(layout, costs, Load(rows=point.rows, callers=point.callers, seconds=6.0))
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What a rate takes, and what comes of it."""
+
+    rate: float
+    """Predictions a second."""
+
+    rows: int
+    layout: Layout
+    found: Predicted
+    first: str
+    """The part that is full first as the rate grows."""
+
+    room: float
+    """Predictions a second at which it is."""
+
+
+def rooms(layout: Layout, costs: Costs, rows: int, commit: float) -> dict[str, float]:
+    """Predictions a second at which each part is full, by the law of utilisation: calls are full there, and
+    commits have a call at least, and no less than now."""
+    call = max(BATCH.max_size // rows * rows, BATCH.max_size if rows > BATCH.max_size else 1)
+    servers = {
+        "proxy": layout.proxies,
+        "gateway": layout.gateways,
+        "host": layout.hosts,
+        "postgres": layout.postgres_cores,
+    }
+    per_row = {part: costs.parts[part].per_row(rows, call, max(call, round(commit))) for part in servers}
+    return {part: servers[part] / per_row[part] for part in servers}
+
+
+def fleet(rate: float, rows: int, costs: Costs, *, most_busy: float, p99: float, cells: int = 1) -> Fleet:
+    """Return the smallest service of which no part is busier than `most_busy` in full batches, and whose p99, in
+    seconds, is kept. The simulation says what latency comes of it; a part is added where it is too long, unless that
+    does not help."""
+    layout = Layout(gateways=1, hosts=1, proxies=1, postgres_cores=1.0)
+    room = rooms(layout, costs, rows, commit=BATCH.max_size)
+    needed = {part: max(1, ceil(rate / (most_busy * there))) for part, there in room.items()}
+    layout = Layout(
+        gateways=max(cells, needed["gateway"]), hosts=max(cells, needed["host"]), cells=cells,
+        proxies=needed["proxy"], postgres_cores=needed["postgres"],
+    )  # fmt: skip
+    least = None
+    for _ in range(TRIES):
+        found = asked(layout, costs, rate, rows)
+        cores = max(1, ceil(found.busy["postgres"] / most_busy))
+        if cores > layout.postgres_cores:
+            layout = replace(layout, postgres_cores=cores)
+            continue
+        least = least or (layout, found)
+        if found.p99 <= p99:
+            break
+        shares = {"gateways": found.busy["gateway"] / layout.gateways, "hosts": found.busy["host"] / layout.hosts}
+        name = max(shares, key=shares.__getitem__)
+        layout = replace(layout, **{name: getattr(layout, name) + 1})
+    if least and found.p99 > p99:
+        layout, found = least
+    room = rooms(layout, costs, rows, found.commit)
+    first = min(room, key=room.__getitem__)
+    return Fleet(rate=rate, rows=rows, layout=layout, found=found, first=first, room=room[first])
+
+
+def asked(layout: Layout, costs: Costs, rate: float, rows: int) -> Predicted:
+    """Simulate so many predictions a second that come at random times."""
+    requests = rate / rows
+    seconds = min(max(REQUESTS / requests, SECONDS[0]), SECONDS[1])
+    return simulate(layout, costs, Load(rows=rows, per_second=requests, seconds=seconds))
+
+
+def shares(one: Fleet) -> dict[str, float]:
+    """How busy each server of a part is, on average."""
+    servers = {
+        "proxy": one.layout.proxies,
+        "gateway": one.layout.gateways,
+        "host": one.layout.hosts,
+        "postgres": one.layout.postgres_cores,
+        "flush": 1,
+    }
+    return {part: one.found.busy[part] / there for part, there in servers.items()}
+
+
+def error(predicted: float, measured: float) -> float:
+    """How far a prediction lies from what was measured, as a share of that."""
+    return predicted / measured - 1
+
+
+def typical(errors: Sequence[float]) -> float:
+    """The median of errors without their sign."""
+    ordered = sorted(abs(one) for one in errors)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

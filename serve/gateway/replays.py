@@ -1,0 +1,44 @@
+"""What was answered before under Idempotency-Keys: looked up for all requests together that come meanwhile."""
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from demur.serve.contract.batching import GreedyBatcher
+from demur.serve.contract.commit import CommitResult
+from demur.serve.gateway import journal
+from demur.serve.telemetry.telemetry import Queue
+from demur.traffic.database import Database
+from demur.traffic.log import KeyReused
+from demur.traffic.record import KeyUse
+
+LOOKUP_SIZE = 64
+AT_A_TIME = 2
+MOST_LOOKUPS = 2**16
+
+
+class Replays:
+    """Looks for what a retry was answered before."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._threads = ThreadPoolExecutor(AT_A_TIME, "keys")  # slow reads never keep a prediction waiting
+        self._lookups: GreedyBatcher[KeyUse, dict[int, CommitResult] | KeyReused] = GreedyBatcher(
+            self._look_up, max_size=LOOKUP_SIZE, in_flight=AT_A_TIME, max_queued=MOST_LOOKUPS, name="look-ups of keys"
+        )
+
+    async def of(self, use: KeyUse) -> dict[int, CommitResult]:
+        """What was answered under this key, by position. Raises `KeyReused` if that was for another input,
+        `DatabaseUnavailable`, and `Overloaded`."""
+        (found,) = await self._lookups.submit([use])
+        if isinstance(found, KeyReused):
+            raise found
+        return found
+
+    def queue(self) -> Queue:
+        """What waits to be looked up now."""
+        return "keys", "", self._lookups.queued, MOST_LOOKUPS
+
+    async def _look_up(self, uses: Sequence[KeyUse]) -> list[dict[int, CommitResult] | KeyReused]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, journal.replays, self._database, uses)
