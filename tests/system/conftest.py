@@ -1,5 +1,6 @@
 """The real thing: `demur up` as a process of its own, with Ray Serve, PostgreSQL and the digits."""
 
+import atexit
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout, suppress
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ import yaml
 
 from demur.serve.cli import main
 from tests.conftest import PAGE_MILLISECONDS, ROOT
+from tests.serve.telemetry.collector import Collector
 from tests.system.review_site import READY, Site
 
 PATIENCE_SECONDS = 60
@@ -38,10 +41,36 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
-Files = dict[Path, bytes]
+class Fitted:
+    """What services of this session have fitted, by what for: one like another before it need not fit again."""
 
-FITTED: dict[str, Files] = {}
-"""What services of this session have fitted, by what for: one like another before it need not fit again."""
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="demur-fitted-"))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def take(self, what: str, into: Path) -> None:
+        """Copy what was fitted, if anything was, into a folder of artifacts."""
+        with suppress(FileNotFoundError):
+            shutil.copytree(self.folder / what, into)
+
+    def keep(self, what: str, artifacts: Path) -> None:
+        """Keep a copy for later, unless there is one."""
+        if not (self.folder / what).exists():
+            copy = Path(tempfile.mkdtemp(dir=self.folder))
+            shutil.copytree(artifacts, copy, dirs_exist_ok=True)
+            with suppress(OSError):  # another process was first
+                copy.rename(self.folder / what)
+
+
+FITTED = Fitted()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processes_share_what_is_fitted(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """All processes of one `pytest --numprocesses` have one folder of what was fitted."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        FITTED.folder = tmp_path_factory.getbasetemp().parent / "fitted"
+        FITTED.folder.mkdir(exist_ok=True)
 
 
 def free_port() -> int:
@@ -71,13 +100,11 @@ class Service:
         return [sys.executable, "-P", "-m", "demur", *words]
 
     def use_fitted(self) -> None:
-        """Put artifacts in force that another service of this session has fitted for models like these, if there are
+        """Put artifacts in force that another service of this session has fitted for models like these, where there are
         any, and none is there yet."""
-        artifacts = self.folder / "var/artifacts"
-        if not artifacts.exists():
-            for path, content in FITTED.get(self._what_is_fitted(), {}).items():
-                (artifacts / path).parent.mkdir(parents=True, exist_ok=True)
-                (artifacts / path).write_bytes(content)
+        for name, what in self._what_is_fitted().items():
+            if not self._artifacts(name).exists():
+                FITTED.take(what, self._artifacts(name))
 
     def begin(self, *words: str) -> None:
         """Start `demur up`, and do not wait for anything."""
@@ -93,28 +120,34 @@ class Service:
     def start(self, *words: str, patience: float = START_SECONDS, fits: bool = False) -> None:
         """Start, and wait so many seconds until it says that it is ready. `fits`: its models itself, although another
         service of this session has fitted the same."""
-        artifacts, models = self.folder / "var/artifacts", self._what_is_fitted()
         if not fits:
             self.use_fitted()
+        missing = {name: what for name, what in self._what_is_fitted().items() if not self._artifacts(name).exists()}
         self.begin(*words)
         deadline = time.monotonic() + patience
         while "stop with Ctrl-C" not in self.said():
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < deadline, self.said()
             time.sleep(0.2)
-        if models not in FITTED:
-            files = (path for path in artifacts.rglob("*") if path.is_file())
-            FITTED[models] = {path.relative_to(artifacts): path.read_bytes() for path in files}
+        for name, what in missing.items():
+            if self._artifacts(name).exists():
+                FITTED.keep(what, self._artifacts(name))
 
-    def _what_is_fitted(self) -> str:
-        """The models as they are configured, but for what no fit looks at."""
-        models = yaml.safe_load((self.folder / "demur.yaml").read_text())["models"]
-        for model in models.values():
+    def _artifacts(self, model: str) -> Path:
+        return self.folder / "var/artifacts" / model
+
+    def _what_is_fitted(self) -> dict[str, str]:
+        """A digest of each model as it is configured, but for what no fit looks at, and of its calibration data."""
+        digests = {}
+        for name, model in yaml.safe_load((self.folder / "demur.yaml").read_text())["models"].items():
             for beside in ("spot_check", "monitor"):
                 model.pop(beside, None)
             for beside in ("replicas", "cpus"):
                 model["host"].pop(beside, None)
-        return json.dumps(models, sort_keys=True)
+            data = model.get("calibration", {}).pop("data", None)
+            rows = (self.folder / data).read_bytes() if data else b""
+            digests[name] = sha256(json.dumps([name, model], sort_keys=True).encode() + rows).hexdigest()
+        return digests
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")
@@ -191,7 +224,7 @@ class Service:
 
 @pytest.fixture(scope="session")
 def service(digits: Path) -> Iterator[Service]:
-    """A running service, which the files named in `tests.conftest.SHARING` share, in that order. It speaks gRPC too."""
+    """A running service, which several files share (`tests.conftest.TOGETHER`). It speaks gRPC too."""
     running = Service(digits)
     file = running.folder / "demur.yaml"
     content = yaml.safe_load(file.read_text())
@@ -199,6 +232,98 @@ def service(digits: Path) -> Iterator[Service]:
     file.write_text(yaml.safe_dump(content))
     try:
         running.start(fits=True)
+        yield running
+    finally:
+        running.remove()
+
+
+@pytest.fixture(scope="session")
+def collector() -> Iterator[Collector]:
+    """It takes the traces of `watched`."""
+    with Collector() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def watched(digits: Path, collector: Collector) -> Iterator[Service]:
+    """A running service with what a user would switch on to watch it, which several files share. It checks half of its
+    answers, may be wrong in a tenth of them, and holds all where it is wrong more often."""
+    running = Service(digits)
+
+    def edit(content: dict[str, Any]) -> None:
+        content["telemetry"] = {
+            "metrics_port": free_port(),
+            "logs": "json",
+            "access_log": True,
+            "traces": {"endpoint": collector.endpoint, "share": 0},
+        }
+        content["models"]["digits"] |= {
+            "spot_check": 0.5,
+            "monitor": {"max_risk": 0.1, "on_alarm": "hold_all", "reference": 150, "window": 150},
+        }
+        content["review"] |= {"undo_seconds": 0}
+
+    write(running, edit)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_metrics_report_interval_ms", "3000")  # Ray forgets gauges that are older than twice this
+        try:
+            running.start()
+            yield running
+        finally:
+            running.remove()
+
+
+ROWS, FEW_ROWS = 300, 60
+"""Of sums on which the models of `talking` are fitted."""
+
+
+@pytest.fixture(scope="session")
+def exercises(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of what the model of sums has not seen, with the results."""
+    folder = tmp_path_factory.mktemp("sums")
+    subprocess.run([sys.executable, "-m", "deploy.models.sums.parts", folder], check=True, cwd=ROOT)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def talking(digits: Path, exercises: Path) -> Iterator[Service]:
+    """A running service of models that write, which several files share: the quickstart's `adding`; `hasty`, which
+    streams before it is decided; `plain`, past which demur only passes. Three others cannot be served."""
+    running = Service(digits)
+    sums = (exercises / "total/calibration.jsonl").read_text().splitlines()
+    for name, rows in (("adding", ROWS), ("hasty", FEW_ROWS)):
+        (running.folder / f"{name}.jsonl").write_text("\n".join(sums[:rows]))
+    (running.folder / "bold.jsonl").write_text('{"probabilities": [0.9, 0.1], "label": "yes"}\n' * 40)
+
+    def edit(content: dict[str, Any]) -> None:
+        digits = content["models"]["digits"]
+        adding = yaml.safe_load((ROOT / "tests/quickstart.yaml").read_text())["models"]["sums"]
+        adding["host"] |= {"checkpoint": str(ROOT / "deploy/models/sums"), "cpus": 0.1}
+        host = {**adding["host"], "max_tokens": 16}
+        sure = {"score": "improbability", "calibrator": "platt"}
+        writes = {**adding, "host": host, "scores": ["improbability"], "confidence": sure}
+        writes |= {"policy": {"kind": "target_risk", "max_risk": 0.01}}
+        content["models"] = {
+            "adding": {**adding, "calibration": {"data": "adding.jsonl"}, "chat": {"refusal": "Let me ask somebody."}},
+            "hasty": {**writes, "calibration": {"data": "hasty.jsonl"}, "chat": {"stream": "tentative"}},
+            "plain": {**writes, "calibration": {}, "chat": {"proxy": True}},
+            "gone": {**digits, "host": {**digits["host"], "checkpoint": "/nowhere/at/all"}},
+            "fast": {**digits, "host": {**digits["host"], "gpus": 64, "device": "cuda"}},
+            "bold": {
+                "task": {"kind": "binary", "labels": ["no", "yes"]},
+                "host": {"kind": "given", "gives": ["probabilities"]},
+                "scores": ["softmax_response"],
+                "confidence": {"score": "softmax_response"},
+                "policy": {"kind": "selective_risk", "max_risk": 0.0001},
+                "calibration": {"data": "bold.jsonl"},
+            },
+        }
+
+    write(running, edit)
+    try:
+        for name in ("adding", "hasty"):
+            running.run_here("fit", name, "--promote")
+        running.start()
         yield running
     finally:
         running.remove()

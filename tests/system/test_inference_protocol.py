@@ -50,10 +50,10 @@ def texts(result: Any, name: str) -> list[str]:
     return [element.decode() if isinstance(element, bytes) else element for element in elements]  # of JSON, texts
 
 
-def check_against_records(service: Service, result: Any) -> None:
+def check_against_records(http: httpx.Client, result: Any) -> None:
     """Whatever the tensors say is on record, and native clients are told the same."""
     for at, record_id in enumerate(texts(result, "id")):
-        view = httpx.get(f"{service.url}/v1/predictions/{record_id}").json()
+        view = http.get(f"/v1/predictions/{record_id}").json()
         for name in ("prediction", "action", "reason", "artifact"):
             assert texts(result, name)[at] == view[name], name
         assert result.as_numpy("confidence")[at] == view["confidence"]
@@ -73,7 +73,7 @@ def test_health_and_metadata(client):
     assert client.is_model_ready("digits", metadata["versions"][0])
 
 
-def test_bytes_in_and_out(client, service, images):
+def test_bytes_in_and_out(client, http, images):
     result = client.infer("digits", [tensor(over_http, images, "FP32")], request_id="mine")  # bytes are its default
     told = result.get_response()
     assert told["id"] == "mine"
@@ -82,10 +82,10 @@ def test_bytes_in_and_out(client, service, images):
     assert all("binary_data_size" in output["parameters"] for output in told["outputs"])
     assert set(texts(result, "action")) == {"answer", "review"}
     assert result.as_numpy("top_probabilities").shape == (ROWS, 5)
-    check_against_records(service, result)
+    check_against_records(http, result)
 
 
-def test_json_in_and_out(client, service, images):
+def test_json_in_and_out(client, http, images):
     wanted = ["prediction", "confidence", "action", "abstained", "reason", "id", "artifact"]
     scores = [one["name"] for one in client.get_model_metadata("digits")["outputs"] if one["name"].startswith("score.")]
     result = client.infer(
@@ -96,8 +96,8 @@ def test_json_in_and_out(client, service, images):
     )
     told = result.get_response()
     assert json.loads(told["parameters"]["ids"]) == texts(result, "id")
-    assert httpx.get(f"{service.url}/v1/predictions/{texts(result, 'id')[0]}").json()["group"] == "ward 3"
-    check_against_records(service, result)
+    assert http.get(f"/v1/predictions/{texts(result, 'id')[0]}").json()["group"] == "ward 3"
+    check_against_records(http, result)
 
 
 def test_a_retry_writes_nothing(client, images):
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_said(client, images):
         client.infer("digits", [tensor(over_http, images, "FP32")], request_compression_algorithm="gzip")
 
 
-def test_grpc_says_the_same(client, calls, service, images):
+def test_grpc_says_the_same(client, calls, http, images):
     assert calls.is_server_ready()
     assert calls.is_model_ready("digits")
     metadata = client.get_model_metadata("digits")
@@ -128,6 +128,6 @@ def test_grpc_says_the_same(client, calls, service, images):
     over_rest = client.infer("digits", [tensor(over_http, images, "FP32")])
     for name in ("prediction", "confidence", "abstained", "top_probabilities"):
         np.testing.assert_array_equal(result.as_numpy(name), over_rest.as_numpy(name))
-    check_against_records(service, result)
+    check_against_records(http, result)
     with pytest.raises(InferenceServerException, match="there is no model 'nobody'"):
         calls.infer("nobody", [tensor(over_grpc, images, "FP32")])

@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+from collections.abc import Iterable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -11,13 +13,23 @@ from tests.system.conftest import Service
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
-SHADOWS = ("serve", "audit", "review", "policies", "traffic", "json", "typing_extensions")
-"""Names of a project's own packages that are also names of folders of demur, or of modules that it needs."""
+FOLDERS = ("serve", "audit", "review", "policies", "traffic")
+"""Names of a project's own packages that are also names of folders of demur."""
+
+SHADOWS = (*FOLDERS, "json", "typing_extensions")
+"""And of modules that it needs."""
 
 PRIVACY = """
 def shorter(value):
     return value if isinstance(value, str) else [[round(number) for number in row] for row in value]
 """
+
+
+def shadow(folder: Path, names: Iterable[str]) -> None:
+    """Put packages with these names into a project, which end whoever imports them."""
+    for name in names:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text(f"raise ImportError('the project has its own {name}')\n")
 
 
 def test_it_has_one_name_on_the_path_of_imports(installed, tmp_path):
@@ -28,6 +40,7 @@ def test_it_has_one_name_on_the_path_of_imports(installed, tmp_path):
     assert spec == "None"
 
 
+@pytest.mark.long  # in every run test_journeys.py serves from the wheel, beside packages with names of demur's folders
 def test_it_serves_in_a_project_whose_packages_have_names_like_its_own(installed, digits):
     class Installed(Service):
         def command(self, *words):
@@ -35,9 +48,7 @@ def test_it_serves_in_a_project_whose_packages_have_names_like_its_own(installed
 
     running = Installed(digits)
     try:
-        for name in SHADOWS:
-            (running.folder / name).mkdir()
-            (running.folder / name / "__init__.py").write_text(f"raise ImportError('the project has its own {name}')\n")
+        shadow(running.folder, SHADOWS)
         (running.folder / "our_privacy.py").write_text(PRIVACY)
         file = running.folder / "demur.yaml"
         content = yaml.safe_load(file.read_text())

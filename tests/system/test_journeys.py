@@ -1,4 +1,5 @@
-"""docs/first-steps.md, as a reader follows it: an installed demur, an empty folder, and every block in its order."""
+"""docs/first-steps.md, as a reader follows it: an installed demur, a folder with nothing that belongs to it, and every
+block in its order."""
 
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.system.conftest import START_SECONDS, free_port, wait_until
 from tests.system.review_site import at_case, press
+from tests.system.test_installed import FOLDERS, shadow
 
 pytestmark = [pytest.mark.slow, pytest.mark.service]
 
@@ -47,6 +49,7 @@ class Newcomer:
 
     def __init__(self, programs: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="demur-"))  # short, because of sockets
+        shadow(self.folder, FOLDERS)
         self.ports = {"8000": str(free_port()), "9000": str(free_port())}
         self.url = f"http://127.0.0.1:{self.ports['8000']}"
         self.environment = {

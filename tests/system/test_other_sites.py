@@ -84,8 +84,8 @@ def site():
     server.server_close()
 
 
-@pytest.fixture
-def elsewhere():
+@pytest.fixture(scope="module")
+def strange_browser():
     """A browser for which a strange name means this machine, and that leaves it to us to keep strangers out."""
     from playwright.sync_api import sync_playwright
 
@@ -96,6 +96,13 @@ def elsewhere():
         opened = playwright.chromium.launch(executable_path=found, args=[*FLAGS, rules, older])
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def elsewhere(strange_browser):
+    """What that browser keeps for one test."""
+    with strange_browser.new_context() as context:
+        yield context
 
 
 @pytest.fixture

@@ -150,7 +150,7 @@ def test_a_row_that_ends_the_process_is_not_answered_and_the_model_comes_back(od
 
 
 def test_a_model_asks_another_one_by_the_open_inference_protocol(odd: Service) -> None:
-    odd.run("fit", "again", "--data", str(odd.folder / "rows.jsonl"), "--promote")
+    odd.run_here("fit", "again", "--data", str(odd.folder / "rows.jsonl"), "--promote")
     wait_until(lambda: ask(odd, "again", row(60)).status_code == 200, patience=START_SECONDS)
     sure, unsure = (ask(odd, "again", row(age)).json() for age in (60, 40))
     assert (sure["action"], sure["prediction"]) == ("answer", "stays")

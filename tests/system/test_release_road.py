@@ -24,7 +24,7 @@ class Road:
         self.service, self.http, self.rows = service, http, cycle(rows)
 
     def artifacts(self, *words):
-        return self.service.run("artifacts", *words)
+        return self.service.run_here("artifacts", *words)
 
     def health(self):
         return self.http.get("/healthz").json()["models"]["digits"]
@@ -59,7 +59,7 @@ def strict(service, road):
     content = yaml.safe_load((service.folder / "demur.yaml").read_text())
     content["models"]["digits"]["policy"] = {"kind": "rejection_rate", "rate": 0.6}
     (service.folder / "strict.yaml").write_text(yaml.safe_dump(content))
-    printed = service.run("fit", "digits", "--config", "strict.yaml")
+    printed = service.run_here("fit", "digits", "--config", "strict.yaml")
     return printed.split("promote digits ")[1].split()[0]
 
 

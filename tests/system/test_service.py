@@ -106,29 +106,33 @@ def test_a_client_and_whole_files(service, digits):
         assert {one.id for one in predictions if one.action == "review"} <= {case["record"] for case in cases}
         assert client.reports() == []
         (folder / "rows.jsonl").write_text("".join(json.dumps({"input": row["input"]}) + "\n" for row in rows))
-        said = service.run("predict", "rows.jsonl", "--model", "digits", "--out", "out.jsonl", "--url", service.url)
+        said = service.run_here(
+            "predict", "rows.jsonl", "--model", "digits", "--out", "out.jsonl", "--url", service.url
+        )
         assert "100 rows: " in said
         told = [json.loads(line) for line in (folder / "out.jsonl").read_text().splitlines()]
         assert [one["prediction"] for one in told] == [one.prediction for one in predictions]
         truth = [json.dumps({"id": one["id"], "label": row["label"]}) for one, row in zip(told, rows, strict=True)]
         (folder / "truth.jsonl").write_text("\n".join(truth))
-        said = service.run("outcomes", "truth.jsonl", "--url", service.url, "--source", "archive")
+        said = service.run_here("outcomes", "truth.jsonl", "--url", service.url, "--source", "archive")
         assert "100 rows: 100 written, 0 refused" in said
         assert client.prediction(told[7]["id"]).outcome.source == "archive"
 
 
 def test_demo_and_audit(service, http, digits):
     begun = datetime.now(UTC).isoformat()
-    printed = service.run("demo", "--data", str(digits / "test.jsonl"))
-    corrupted = next(line for line in printed.splitlines() if "1200" in line).split("│")
+    rows = (digits / "test.jsonl").read_text().splitlines()[:200]
+    (service.folder / "demo.jsonl").write_text("\n".join(rows))
+    printed = service.run_here("demo", "--data", "demo.jsonl")
+    corrupted = next(line for line in printed.splitlines() if " 600 " in line).split("│")
     of_all, of_answered = (float(corrupted[at].strip().rstrip("%")) for at in (5, 6))
     assert of_answered > of_all, printed
 
-    printed = service.run("audit", "--since", begun, "--every-outcome-known", "--out", "report", "--store")
-    assert "1,600 of " in printed
+    printed = service.run_here("audit", "--since", begun, "--every-outcome-known", "--out", "report", "--store")
+    assert "800 of " in printed
     numbers = json.loads((service.folder / "report/digits.json").read_text())
     lines = {line["name"]: line for line in numbers["estimates"] if not line["of"]}
-    assert lines["risk"]["labelled"] == 1600
+    assert lines["risk"]["labelled"] == 800
     assert lines["selective_risk"]["value"] < lines["risk"]["value"]
     (groups,) = [part["cells"] for part in numbers["breakdowns"] if part["by"] == "group"]
     assert {cell["name"] for cell in groups} == {"clean", "noise", "rotation", "blanked strokes"}
@@ -154,7 +158,7 @@ def test_an_audit_that_somebody_asks_for_is_made_beside_the_pages(service, http)
 def test_a_promotion_reaches_the_running_service_and_drops_nothing(service, http, digits):
     rows = digit_rows(digits)[:50]
     before = http.get("/healthz").json()["models"]["digits"]["artifact"]
-    second = service.run("fit", "digits").split("promote digits ")[1].split()[0]
+    second = service.run_here("fit", "digits").split("promote digits ")[1].split()[0]
     answers, stop = [], threading.Event()
 
     def load():
@@ -166,7 +170,7 @@ def test_a_promotion_reaches_the_running_service_and_drops_nothing(service, http
         for _ in range(4):
             pool.submit(load)
         try:
-            assert "promotion 2" in service.run("artifacts", "promote", "digits", second, "--why", "a second one")
+            assert "promotion 2" in service.run_here("artifacts", "promote", "digits", second, "--why", "a second one")
             promoted = time.monotonic()
             while http.get("/healthz").json()["models"]["digits"]["artifact"] == before:
                 assert time.monotonic() - promoted < 10

@@ -11,32 +11,26 @@ from tests.system.conftest import PATIENCE_SECONDS, alive, wait_until, write
 pytestmark = pytest.mark.slow
 
 
-def test_models_that_cannot_be_served_take_nobody_down(own, digits):
-    def edit(content):
-        digit = content["models"]["digits"]
-        content["models"]["gone"] = {**digit, "host": {**digit["host"], "checkpoint": "/nowhere/at/all"}}
-        content["models"]["fast"] = {**digit, "host": {**digit["host"], "gpus": 64, "device": "cuda"}}
-        content["models"]["bold"] = {**digit, "policy": {"kind": "selective_risk", "max_risk": 0.0001}}
-
-    write(own, edit)
-    own.start(patience=600)
-    said = own.said()
+def test_models_that_cannot_be_served_take_nobody_down(talking):
+    said = talking.said()
     for name in ("gone", "fast", "bold"):
         assert f"model {name!r} does not serve, and its requests get a 503:" in said
-    health = httpx.get(f"{own.url}/healthz", timeout=60)
+    health = httpx.get(f"{talking.url}/healthz", timeout=60)
     assert (health.status_code, health.json()["status"]) == (200, "degraded")
     assert sorted(health.json()["not_serving"]) == ["bold", "fast", "gone"]
-    assert httpx.get(f"{own.url}/healthz?strict", timeout=60).status_code == 503
-    body = {"input": digit_rows(digits)[0]["input"]}
+    assert httpx.get(f"{talking.url}/healthz?strict", timeout=60).status_code == 503
+    asked = {"input": {"messages": [{"role": "user", "content": "What is 3 + 4?"}]}}
+    judged = {"input": None, "output": {"probabilities": [0.9, 0.1]}}
     reasons = {}
-    for name in ("digits", "gone", "fast", "bold"):
-        answer = httpx.post(f"{own.url}/v1/predict", json={"model": name, **body}, timeout=60)
-        assert answer.status_code == (200 if name == "digits" else 503), answer.text
+    for name in ("adding", "gone", "fast", "bold"):
+        body = {"model": name, **(judged if name == "bold" else asked)}
+        answer = httpx.post(f"{talking.url}/v1/predict", json=body, timeout=60)
+        assert answer.status_code == (200 if name == "adding" else 503), answer.text
         reasons[name] = answer.json().get("error", {}).get("message", "")
     assert "/nowhere/at/all" in reasons["gone"]
     assert "64 GPUs" in reasons["fast"]
     assert "model 'fast' yet: fitting one" not in said
-    assert "its first fit, on calibration.jsonl, failed: with " in reasons["bold"]
+    assert "its first fit, on bold.jsonl, failed: with " in reasons["bold"]
 
 
 def test_a_service_none_of_whose_models_can_be_served_says_why_and_ends(own):

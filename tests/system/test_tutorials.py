@@ -1,4 +1,7 @@
-"""Each tutorial runs as it is printed, as a notebook in an empty folder, and shows pictures and no warning."""
+"""Each tutorial runs as it is printed, as a notebook in an empty folder, and shows pictures and no warning.
+
+In every run one that uses the library, and one that starts a service; the others at night.
+"""
 
 import pytest
 
@@ -6,9 +9,16 @@ from docs.tutorials.notebooks import notebook_of, run_notebook, scripts
 
 pytestmark = pytest.mark.slow
 
+IN_EVERY_RUN = ("1_tabular_risk", "4_vendor_predictions")
+
+TUTORIALS = [
+    pytest.param(script, id=script.stem, marks=() if script.stem in IN_EVERY_RUN else pytest.mark.long)
+    for script in scripts()
+]
+
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")  # of Jupyter's own
-@pytest.mark.parametrize("script", scripts(), ids=lambda script: script.stem)
+@pytest.mark.parametrize("script", TUTORIALS)
 def test_a_tutorial_runs(script, tmp_path):
     notebook = notebook_of(script)
     run_notebook(notebook, tmp_path)
