@@ -58,7 +58,7 @@ test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "slow and not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile
 
 test-service: $(VENV)/dev
-	@$(BIN)/python -m pytest tests/system -m "service and not long" --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest tests/system -m "service and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(VENV)/dev ## simulate audits and promises many times over, follow more first steps and tutorials (a quarter of an hour)
 	@$(BIN)/python -m pytest -m "long and not service" --numprocesses 2 --dist worksteal
