@@ -12,7 +12,7 @@ LOCKED := $(PIP) --no-deps --only-binary :all: --require-hashes
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-gpu bench-serving bench-soak bench-review tutorials model model-sums clean
+.PHONY: help run setup setup-bench setup-dev check lint lock vulnerabilities format test test-quick test-without-service test-service test-fuzz test-long test-faults test-vllm setup-vllm bench bench-faults bench-llm bench-audit bench-load bench-gpu bench-serving bench-soak bench-review tutorials model model-sums clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ setup: $(VENV)/run ## install what `make run` needs
 
 setup-dev: $(VENV)/dev ## install what the checks and tests need as well
 
-check: lint ## format, lint, types, and the tests that need no database, service or patience (three minutes)
-	@$(BIN)/python -m pytest -q -m "not slow and not long and not database" --numprocesses 2 --dist worksteal --hypothesis-profile quick
+check: $(VENV)/dev ## format, lint, types, and the tests that need no database, service or patience (three minutes)
+	@$(MAKE) --no-print-directory --jobs 2 lint test-quick
+
+test-quick: $(VENV)/dev
+	@$(BIN)/python -m pytest -q -m "not slow and not long and not database" --numprocesses 2 --dist worksteal
 
 lint: $(VENV)/dev ## format, lint, types, what is known against the packages: `make check` without the tests
 	@$(BIN)/ruff format --check .
@@ -54,14 +57,13 @@ test: $(VENV)/dev ## real PostgreSQL, real Ray Serve, a real browser (half an ho
 	@$(MAKE) --no-print-directory test-without-service test-service
 
 test-without-service: $(VENV)/dev
-	@$(BIN)/python -m pytest -m "not slow and not long" --numprocesses 3 --dist worksteal
-	@$(BIN)/python -m pytest -m "slow and not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile
+	@$(BIN)/python -m pytest -m "not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test-service: $(VENV)/dev
 	@$(BIN)/python -m pytest tests/system -m "service and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(VENV)/dev ## simulate audits and promises many times over, follow more first steps and tutorials (a quarter of an hour)
-	@$(BIN)/python -m pytest -m "long and not service" --numprocesses 2 --dist worksteal
+	@$(BIN)/python -m pytest -m "(long or hypothesis) and not service" --ignore tests/fuzz --numprocesses 2 --dist worksteal --hypothesis-profile whole
 	@$(BIN)/python -m pytest tests/system -m "service and long"
 
 test-faults: $(VENV)/dev ## break a real service on purpose, and compare all that it acknowledged with the log

@@ -1,5 +1,6 @@
 """What many tests share: one real PostgreSQL for the session, a schema of its own for each test, the digits."""
 
+import gc
 import json
 import os
 
@@ -7,7 +8,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"  # models in tests are ours; nobody waits for
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -27,9 +29,9 @@ from demur.traffic.database import Connection, Database
 from demur.traffic.record import Answer, Entry, Record, ShadowDecision
 
 NO_FAILURE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]  # a busy machine; a database for all examples
-settings.register_profile("quick", max_examples=20, deadline=None, suppress_health_check=NO_FAILURE)  # `make check`
-settings.register_profile("whole", deadline=None, suppress_health_check=NO_FAILURE)  # `make test`: the usual hundred
-settings.load_profile("whole")
+settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=NO_FAILURE)
+settings.register_profile("whole", max_examples=200, deadline=None, suppress_health_check=NO_FAILURE)  # at night
+settings.load_profile("quick")
 
 ROOT = Path(__file__).parent.parent
 
@@ -83,6 +85,33 @@ def _needs_service(item: pytest.Item) -> bool:
     return item.path.stem not in WITHOUT_SERVICE or "service" in getattr(item, "fixturenames", ())
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is made while tests are collected stays: the garbage collector looks at none of it, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _sort_by_slow_tests(items: list[pytest.Item]) -> None:
+    """Put files with many slow tests first and small quick files last, so that no process waits for another at the end
+    of a run that is handed out by file. What runs a service keeps its order, after all others."""
+    slow, every = Counter[Path](), Counter[Path]()
+    for item in items:
+        every[item.path] += 1
+        slow[item.path] += item.get_closest_marker("slow") is not None
+
+    def place(item: pytest.Item) -> tuple[bool, int, int, str]:
+        if item.get_closest_marker("service"):
+            return True, 0, 0, ""
+        return False, -slow[item.path], -every[item.path], str(item.path)
+
+    items.sort(key=place)
+
+
 def _is_of_system(item: pytest.Item) -> bool:
     return item.path.is_relative_to(ROOT / "tests/system")
 
@@ -120,6 +149,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _is_of_system(item) and _needs_service(item):
             item.add_marker("service")
     items.sort(key=_rank)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        _sort_by_slow_tests(items)
 
 
 @pytest.fixture(autouse=True)
@@ -151,9 +182,12 @@ def empty_dsn(postgres: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def clean_schemas() -> list["CleanSchema"]:
+def clean_schemas() -> Iterator[list["CleanSchema"]]:
     """Migrated schemas that the tests before have left as they found them: making one takes a tenth of a second."""
-    return []
+    schemas: list[CleanSchema] = []
+    yield schemas
+    for schema in schemas:
+        schema.close()
 
 
 @pytest.fixture
@@ -171,7 +205,8 @@ def _in_schema(postgres: str, name: str) -> str:
 
 
 class CleanSchema:
-    """A migrated schema that can be emptied again."""
+    """A migrated schema that can be emptied again, on a connection that stays: a new one would have to learn about all
+    tables first, which takes longer than to empty them."""
 
     KEPT = ("schema_migrations", "draw_key", "digest_keys", "review_transitions")
 
@@ -181,22 +216,29 @@ class CleanSchema:
             connection.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
         self.dsn = _in_schema(postgres, name)
         open_database(self.dsn).close()
-        with connect(self.dsn) as connection:
-            tables = connection.execute(
-                "select relname from pg_class where relnamespace = %s::regnamespace and relkind = 'r'", (name,)
-            ).fetchall()
-            self._name, self._shape = name, self._shape_of(connection, name)
+        self._name, self._connection = name, connect(self.dsn)
+        self._connection.execute("set session_replication_role = replica; set lock_timeout = '500ms'")
+        tables = self._connection.execute(
+            "select relname from pg_class where relnamespace = %s::regnamespace and relkind = 'r'", (name,)
+        ).fetchall()
+        self._shape = self._shape_of(self._connection, name)
+        self._connection.commit()
         self._emptying = "; ".join(f"delete from {table}" for (table,) in tables if table not in self.KEPT)
 
     def emptied(self) -> bool:
         """Empty it, and return whether it is as it was; one that a test has changed, or still uses, is left alone."""
         try:
-            with connect(self.dsn) as connection:
-                connection.execute("set session_replication_role = replica; set lock_timeout = '500ms'")
-                connection.execute(self._emptying)  # without triggers, which let nobody delete history
-                return self._shape_of(connection, self._name) == self._shape
+            with self._connection.transaction():
+                self._connection.execute(self._emptying)  # without triggers, which let nobody delete history
+                clean = self._shape_of(self._connection, self._name) == self._shape
         except Error:
-            return False
+            clean = False
+        if not clean:
+            self.close()
+        return clean
+
+    def close(self) -> None:
+        self._connection.close()
 
     @staticmethod
     def _shape_of(connection: Connection, name: str) -> list[tuple[Any, ...]]:

@@ -44,7 +44,7 @@ def comparable(metric, confidence):
 
 
 @pytest.mark.parametrize("metric", PAIRS, ids=lambda metric: metric.__name__)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(rows=ROWS, factor=FACTORS)
 def test_equal_weights_give_the_namesake(metric, rows, factor):
     c, y, _ = columns(rows)
@@ -54,7 +54,7 @@ def test_equal_weights_give_the_namesake(metric, rows, factor):
 
 
 @pytest.mark.parametrize("metric", PAIRS, ids=lambda metric: metric.__name__)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(rows=ROWS, factor=FACTORS, random=st.randoms(use_true_random=False))
 def test_neither_a_common_factor_nor_the_order_of_rows_changes_anything(metric, rows, factor, random):
     c, y, w = columns(rows)
@@ -65,7 +65,7 @@ def test_neither_a_common_factor_nor_the_order_of_rows_changes_anything(metric, 
 
 
 @pytest.mark.parametrize("metric", [metric for metric in PAIRS if metric is not weighted_ace], ids=lambda m: m.__name__)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(rows=ROWS)
 def test_whole_weights_are_repeated_rows(metric, rows):
     c, y, w = columns(rows)

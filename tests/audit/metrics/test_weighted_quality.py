@@ -49,7 +49,7 @@ PAIRS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("metric", "namesake"), PAIRS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(rows=ROWS, factor=FACTORS, random=st.randoms(use_true_random=False))
 def test_the_identities(metric, namesake, rows, factor, random):
     y, p, w = columns(rows)

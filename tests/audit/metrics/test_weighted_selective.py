@@ -52,7 +52,7 @@ def test_equal_weights_give_the_namesake(rows, factor, most):
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(rows=ROWS, factor=FACTORS, random=st.randoms(use_true_random=False))
 def test_neither_a_common_factor_nor_the_order_of_rows_changes_anything(metric, rows, factor, random):
     r, u, w = columns(rows)

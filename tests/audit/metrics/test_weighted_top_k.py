@@ -26,7 +26,7 @@ def columns(rows):
 
 
 @pytest.mark.parametrize("metric", NAMESAKES)
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None)
 @given(rows=st.lists(ROW, min_size=1, max_size=12), k=st.integers(1, 3), random=st.randoms(use_true_random=False))
 def test_the_identities(metric, rows, k, random):
     p, y, w = columns(rows)

@@ -15,7 +15,7 @@ import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as over_grpc
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tritonclient.grpc import service_pb2
 from tritonclient.utils import InferenceServerException
@@ -317,7 +317,6 @@ tensors = st.fixed_dictionaries(
 
 
 def test_no_message_is_ever_an_internal_error(call):
-    @settings(max_examples=150)
     @given(
         st.lists(tensors, max_size=2),
         st.lists(st.binary(max_size=96) | st.just(bytes(96)), max_size=2),

@@ -9,7 +9,7 @@ from uuid import UUID
 import jsonschema
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -473,7 +473,6 @@ bodies = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
 @given(bodies | anything, st.binary(max_size=80) | st.just(bytes(256)), st.integers(-2, 2))
 def test_no_body_is_ever_a_500(client, body, behind, shift):
     head = json.dumps(body).encode()

@@ -4,7 +4,7 @@ import json
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from demur.review.queue import NotYours
@@ -141,7 +141,6 @@ nearly_right = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
 @given(nearly_right | anything, st.none() | st.text(alphabet="ab ", max_size=3))
 def test_no_body_and_no_key_is_ever_a_500(client, body, key):
     headers = {} if key is None else {"Idempotency-Key": key}
