@@ -94,24 +94,23 @@ def model(options: argparse.Namespace) -> None:
         layout: fit(fitted_points(found.points, layout, options.most_others), **flush) for layout in {*layouts, wanted}
     }
     show_costs(costs)
+    planned = costs[wanted].scaled(options.scale)
     show_predicted(found, costs, options.most_others)
     limits = {"most_busy": options.most_busy, "p99": options.p99 / 1000}
     with progress() as bar:
         tasks = [(rate, rows, 1) for rows in (1, options.rows) for rate in options.rates]
         tasks += [(max(options.rates), 1, cells) for cells in options.cells]
-        fleets = [
-            plan.fleet(rate, rows, costs[wanted], cells=cells, **limits) for rate, rows, cells in bar.track(tasks)
-        ]
-        show_fleets(fleets, costs[wanted], options)
+        fleets = [plan.fleet(rate, rows, planned, cells=cells, **limits) for rate, rows, cells in bar.track(tasks)]
+        show_fleets(fleets, planned, options)
         show_sensitivity(
             max(fleets, key=lambda one: (one.rate, -one.rows, one.layout.cells)),
-            costs[wanted],
+            planned,
             options.factor,
             **limits,
         )
     if grown:
         show_growth(grown)
-        show_records(grown, costs[wanted], options)
+        show_records(grown, options)
 
 
 def main() -> None:
@@ -154,6 +153,9 @@ def add_model(one: argparse.ArgumentParser) -> None:
     one.add_argument("--json", type=Path, default=POINTS, help="the file of `measure`")
     one.add_argument("--growth", type=Path, help="the file of `growth`: adds what the records take")
     one.add_argument("--layout", help="whose costs the plan goes by; the last one measured, unless given")
+    one.add_argument(
+        "--scale", type=float, default=1.0, help="the plan's machine takes so many times the processor time"
+    )
     one.add_argument("--rates", nargs="+", type=float, default=[100, 1000, 3000, 10_000], help="predictions a second")
     one.add_argument("--cells", nargs="*", type=int, default=[4],
                      help="groups of gateways with hosts of their own, for single ones at the last rate")  # fmt: skip

@@ -52,6 +52,13 @@ class Costs:
     wal_bytes: float
     """For each prediction."""
 
+    def scaled(self, factor: float) -> "Costs":
+        """Return costs with processor times that are so many times as large."""
+        found = self
+        for part in self.parts:
+            found = found.larger(part, factor)
+        return found
+
     def larger(self, part: str, factor: float) -> "Costs":
         """Return costs of which those of one part are so many times as large; `flush` is a part here."""
         if part == "flush":

@@ -193,11 +193,11 @@ def set_apart(processes: Sequence[psutil.Process], apart: str) -> None:
                     os.sched_setaffinity(thread.id, mask)
 
 
-def _ask(load: client.Load, mask: set[int]) -> tuple[client.Seen, float]:
+def _ask(load: client.Load, mask: set[int]) -> tuple[client.Seen, float, float]:
     os.sched_setaffinity(0, mask)
-    before = time.process_time()
+    before, machine = time.process_time(), _busy()
     seen = client.run(load)
-    return seen, time.process_time() - before
+    return seen, time.process_time() - before, _busy() - machine
 
 
 def _bodies(site: Any, rows: int) -> list[bytes]:
@@ -228,11 +228,10 @@ def measure(site: Any, asked: Asked, *, apart: str, gateways: int, hosts: int, s
     with multiprocessing.get_context("spawn").Pool(1) as pool, psycopg.connect(site.dsn, autocommit=True) as database:
         pool.apply(_ask, (load(WARM_UP_SECONDS), mask))
         count, wal = _records(database), _wal(database)
-        machine, before, began = _busy(), cpu_seconds(processes), time.monotonic()
-        seen, own = pool.apply(_ask, (load(seconds), mask))
-        took = time.monotonic() - began
+        before = cpu_seconds(processes)
+        seen, own, machine = pool.apply(_ask, (load(seconds), mask))
         after = cpu_seconds(processes)
-        machine, wal = _busy() - machine, _wal(database) - wal
+        wal = _wal(database) - wal
         calls, commits = _batches(database, count)
     if set(seen.statuses) != {200}:
         raise SystemExit(f"{site.layout}: {seen.statuses}: {seen.first_refusal}")
@@ -243,7 +242,7 @@ def measure(site: Any, asked: Asked, *, apart: str, gateways: int, hosts: int, s
         seconds=seen.seconds, requests=seen.statuses[200], calls=calls, commits=commits, wal_bytes=wal,
         p50=float(np.percentile(seen.latencies, 50)), p99=float(np.percentile(seen.latencies, 99)),
         cv=float(seen.latencies.std() / seen.latencies.mean()), spent=spent,
-        others=max(0.0, machine - sum(spent.values())) * seen.seconds / took,
+        others=max(0.0, machine - sum(spent.values())),
     )  # fmt: skip
 
 

@@ -8,30 +8,41 @@ from benchmarks.scaling.costs import Costs
 from benchmarks.scaling.measurement import Point
 from benchmarks.scaling.service import BATCH, Layout, Load, Predicted, simulate
 
-LEAST_CORES = 0.1
-"""Processors that a model is given at least, however much others used."""
+SECONDS_OF_A_POINT = 2.0
 
-REQUESTS = 30_000
+HALVINGS, MOST_SHARE = 5, 0.95
+"""Of the search for how many programs of others run: steps, and the share of all that runs that they are at most."""
+
+REQUESTS = 10_000
 """That a simulation of an open system sees, as far as its time allows."""
 
-SECONDS = (2.0, 20.0)
+SECONDS = (1.0, 20.0)
 """The shortest and the longest time of a simulation."""
 
-TRIES = 12
+TRIES = 4
 
 
 def predicted(point: Point, costs: Costs, cores: int) -> Predicted:
-    """Simulate what was measured, on the processors that others and the rest of Ray left."""
-    others = point.others / point.seconds
-    parts = costs.parts
-    if point.apart:
-        left = {"alone": 1 - others / cores, "rest": (cores - 1) * (1 - others / cores) - costs.background}
-        pool_of = {part: "alone" if part == point.apart else "rest" for part in parts}
-    else:
-        left, pool_of = {"all": cores - others - costs.background}, dict.fromkeys(parts, "all")
-    shared = {name: max(LEAST_CORES, there) for name, there in left.items()}
-    layout = Layout(gateways=point.gateways, hosts=point.hosts, shared=shared, pool_of=pool_of)
-    return simulate(layout, costs, Load(rows=point.rows, callers=point.callers, seconds=6.0))
+    """Simulate what was measured. Programs of others, and the rest of Ray, run beside the service on the same
+    processors: as many of them as use the processor time that they were seen to use, or that ours left."""
+    ours = sum(spent for part, spent in point.spent.items() if part != "ray")
+    wanted = min(point.others + point.spent["ray"], cores * point.seconds - ours) / point.seconds
+    parts = [*costs.parts]
+    shared = {"alone": 1.0, "rest": cores - 1.0} if point.apart else {"all": float(cores)}
+    pool_of = {part: "all" if not point.apart else "alone" if part == point.apart else "rest" for part in parts}
+    load = Load(rows=point.rows, callers=point.callers, seconds=SECONDS_OF_A_POINT)
+    low, high = 0.0, MOST_SHARE
+    for _ in range(HALVINGS):
+        share = (low + high) / 2
+        layout = Layout(
+            gateways=point.gateways, hosts=point.hosts, shared=shared, pool_of=pool_of, others=share / (1 - share)
+        )
+        found = simulate(layout, costs, load)
+        if found.busy["others"] < wanted:
+            low = share
+        else:
+            high = share
+    return found
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ def show_growth(grown: Growth) -> None:
     )
 
 
-def show_records(grown: Growth, costs: Costs, options: argparse.Namespace) -> None:
+def show_records(grown: Growth, options: argparse.Namespace) -> None:
     """What so many records take, and from which rate on one PostgreSQL is too small."""
     last, first = grown.marks[-1], grown.marks[0]
     records, cores = options.total, options.postgres_cores
@@ -176,7 +176,7 @@ def show_records(grown: Growth, costs: Costs, options: argparse.Namespace) -> No
     rows = [
         ["tables", f"{records * tables / 1e12:.2f} TB"],
         ["indexes", f"{records * index / 1e9:,.0f} GB"],
-        ["write-ahead log, all in all", f"{records * costs.wal_bytes / 1e12:.2f} TB"],
+        ["write-ahead log, all in all", f"{records * last.wal / 1e12:.2f} TB"],
         ["Parquet segments", f"{records * grown.segment_bytes / 1e12:.3f} TB"],
         [f"records whose indexes fill {options.memory:g} GB", f"{options.memory * 1e9 / index / 1e6:,.0f} million"],
         [f"an insert at {last.records:,} records beside one at {first.records:,}", f"{last.insert / first.insert:.2f}"],
@@ -185,7 +185,7 @@ def show_records(grown: Growth, costs: Costs, options: argparse.Namespace) -> No
          f"{options.most_busy * cores * 1e6 / last.insert:,.0f}"],
         ["as above, where as many are deleted as are written", f"{options.most_busy * cores * 1e6 / spent:,.0f}"],
         [f"predictions/s that fill {options.disk:g} MB/s of disk with log and pages by {options.most_busy:.0%}",
-         f"{options.most_busy * options.disk * 1e6 / (costs.wal_bytes + tables + index):,.0f}"],
+         f"{options.most_busy * options.disk * 1e6 / (last.wal + tables + index):,.0f}"],
         ["predictions/s of one processor that writes segments", f"{1e6 / grown.segment:,.0f}"],
     ]  # fmt: skip
     print(f"\n{records:,.0f} records, from what was found at {last.records:,}:")

@@ -33,6 +33,9 @@ class Layout:
     shared: dict[str, float] | None = None
     """Processors that parts share, by name, where not each part has its own; `pool_of` then names those of a part."""
 
+    others: float = 0.0
+    """Programs of others that always have work, for each of the processors that are shared."""
+
     pool_of: dict[str, str] | None = None
 
 
@@ -146,7 +149,9 @@ class Service:
         self.layout, self.costs = layout, costs
         self.clock = Clock()
         self._vary = Variation(rng, costs.cv)
-        self._pools = {name: Processors(self.clock, cores) for name, cores in (layout.shared or {}).items()}
+        self._pools = {
+            name: Processors(self.clock, cores, layout.others * cores) for name, cores in (layout.shared or {}).items()
+        }
         self._stations: dict[str, list[Station]] = {}
         self.log = WriteAheadLog(self.clock, costs.flush_seconds, Variation(rng, costs.flush_cv))
         self.hosts = [self.station("host", 1, number) for number in range(layout.hosts)]
@@ -198,7 +203,8 @@ class Service:
     def spent(self) -> dict[str, float]:
         """Processor seconds so far, by part."""
         found = {part: sum(one.spent for one in there) for part, there in self._stations.items()}
-        return {**found, "flush": self.log.spent}
+        others = sum(pool.spent_by_others for pool in self._pools.values())
+        return {**found, "flush": self.log.spent, "others": others}
 
     def batches(self) -> Any:
         """Calls, their rows, commits, their rows."""

@@ -53,12 +53,17 @@ class Variation:
 
 
 class Processors:
-    """So many processors, shared alike by all work that is under way; one piece of work uses one of them at most."""
+    """So many processors, shared alike by all work that is under way; one piece of work uses one of them at most.
 
-    def __init__(self, clock: Clock, cores: float) -> None:
-        self.clock, self.cores = clock, cores
+    Beside it so many programs of `others` always have work, each of which gets as much as a piece of ours.
+    """
+
+    def __init__(self, clock: Clock, cores: float, others: float = 0.0) -> None:
+        self.clock, self.cores, self.others = clock, cores, others
         self.spent = 0.0
         """Seconds of processor time so far."""
+
+        self.spent_by_others = 0.0
 
         self._work: list[tuple[float, int, Then]] = []
         self._each = 0.0
@@ -76,12 +81,13 @@ class Processors:
         self._plan_next()
 
     def _rate(self) -> float:
-        return min(1.0, self.cores / len(self._work))
+        return min(1.0, self.cores / (len(self._work) + self.others))
 
     def _advance(self) -> None:
         elapsed, self._at = self.clock.now - self._at, self.clock.now
-        if self._work:
+        if self._work or self.others:
             rate = self._rate()
+            self.spent_by_others += rate * elapsed * self.others
             self._each += rate * elapsed
             self.spent += rate * elapsed * len(self._work)
 

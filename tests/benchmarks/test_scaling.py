@@ -285,3 +285,14 @@ def test_a_missing_file_is_named(tmp_path, monkeypatch) -> None:
         main()
     with pytest.raises(BadMeasurement, match=r"write it with `python -m benchmarks\.scaling growth"):
         measurement.read_growth(tmp_path / "none.json")
+
+
+def test_others_get_as_much_as_ours() -> None:
+    clock, ended = Clock(), []
+    pool = Processors(clock, 2, others=3)
+    pool.run(1.0, lambda: ended.append(clock.now))
+    clock.run(4.0)
+    pool.run(0.0, lambda: None)
+    clock.run(4.0)
+    assert ended == pytest.approx([2.0])  # two processors among four
+    assert pool.spent_by_others == pytest.approx(3.0 + 4.0)  # half a processor each, then all
