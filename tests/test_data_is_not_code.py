@@ -30,7 +30,7 @@ FORBIDDEN = {
 }  # fmt: skip
 
 IMPORTS_BY_NAME = {
-    "serve/local/worker_source.py": "a list of our own and Ray's modules, in that file",
+    "serve/local/worker_source.py": "lists of our own and Ray's modules, in that file and in serve/hosts/libraries.py",
     "serve/contract/user_code.py": "the function that the configuration names; no request says anything about it",
 }
 """Where a module is imported by a name that is no constant, and who chooses it."""

@@ -25,9 +25,14 @@ class GpuShortage:
         return f"host.{self.key}: {self.why}"
 
 
+def any_gpu_here() -> bool:
+    """Whether this machine may have a GPU. Nothing is imported to find out."""
+    return any(any(Path("/dev").glob(name)) for name in DEVICES)
+
+
 def gpus_here() -> int:
     """Return how many GPUs this machine has."""
-    if not any(any(Path("/dev").glob(name)) for name in DEVICES):
+    if not any_gpu_here():
         return 0
     import torch
 

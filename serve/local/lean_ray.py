@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from demur.serve.local import stand_in, worker_start
-from demur.serve.local.worker_source import start_source
-
-Sources = list["subprocess.Popen[bytes]"]
+from demur.serve.local.worker_source import tell_node_process
 
 RUNTIME_ENVIRONMENTS = "runtime_env_agent"
 METRICS = "dashboard_agent"
@@ -29,20 +27,19 @@ NOWHERE = -1
 
 
 @contextmanager
-def lean_start(address: Path, *, metrics: bool) -> Iterator[Sources]:
+def lean_start(address: Path, *, metrics: bool, source: "subprocess.Popen[bytes] | None" = None) -> Iterator[None]:
     """Within, `ray.init` starts neither a dashboard nor an autoscaler, and the helper that makes environments only when
-    somebody asks for one (`stand_in`). Workers are forked by a process of `worker_source`, which is asked at this
-    address. It is in the list that comes back as soon as it has started, and ends when its standard input is closed.
+    somebody asks for one (`stand_in`). Workers are forked by `source`, a process of `worker_source`, which is asked at
+    this address; without it Ray starts them as it usually does.
 
     `metrics`: the helper that answers Prometheus is wanted.
     """
     from ray._private import node, services  # here, because importing it reads the environment
 
-    sources: Sources = []
     idle = {RUNTIME_ENVIRONMENTS} if metrics else {RUNTIME_ENVIRONMENTS, METRICS}
     changed: list[tuple[Any, str, Callable[..., Any]]] = [
         (services, "_build_python_executable_command_memory_profileable", lambda usual: _pythons(usual, idle)),
-        (services, "start_raylet", lambda usual: _with_forked_workers(usual, address, sources, metrics=metrics)),
+        (services, "start_raylet", lambda usual: _with_forked_workers(usual, address, source, metrics=metrics)),
         (services, "start_api_server", lambda _: lambda *_, **__: (None, None)),
         (node.Node, "start_monitor", lambda _: lambda _: None),
     ]
@@ -50,7 +47,7 @@ def lean_start(address: Path, *, metrics: bool) -> Iterator[Sources]:
     for (place, name, change), was in zip(changed, usual, strict=True):
         setattr(place, name, change(was))
     try:
-        yield sources
+        yield
     finally:
         for (place, name, _), was in zip(changed, usual, strict=True):
             setattr(place, name, was)
@@ -68,16 +65,16 @@ def _pythons(usual: Callable[..., list[str]], idle: set[str]) -> Callable[..., l
 
 
 def _with_forked_workers(
-    usual: Callable[..., Any], address: Path, sources: Sources, *, metrics: bool
+    usual: Callable[..., Any], address: Path, source: "subprocess.Popen[bytes] | None", *, metrics: bool
 ) -> Callable[..., Any]:
-    """Start the node process so that it runs `worker_start` for each worker, and who forks them beside it."""
+    """Start the node process so that it runs `worker_start` for each worker, and tell its number to who forks them."""
 
     @wraps(usual)  # whose arguments others ask for
     def start(*words: Any, **named: Any) -> Any:
         told = inspect.signature(usual).bind(*words, **named).arguments
         if not metrics:
             told["metrics_agent_port"] = NOWHERE
-        if sys.platform != "linux":  # elsewhere a copy of a process may not use all libraries of the system
+        if source is None:
             return usual(**told)
         told["setup_worker_path"] = worker_start.__file__
         os.environ[worker_start.ADDRESS] = str(address)
@@ -85,7 +82,7 @@ def _with_forked_workers(
             started = usual(**told)
         finally:
             del os.environ[worker_start.ADDRESS]
-        sources.append(start_source(address, node_process=started.process.pid))
+        tell_node_process(source, started.process.pid)
         return started
 
     return start

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +18,14 @@ import httpx
 from demur.serve.config.file import Config
 from demur.serve.contract.worker import Worker
 from demur.serve.hosts.gpus import gpu_shortages
+from demur.serve.hosts.libraries import imported_by_hosts
 from demur.serve.local.front import front_of
-from demur.serve.local.lean_ray import Sources, lean_start
+from demur.serve.local.lean_ray import lean_start
 from demur.serve.local.ray_job import isolated_job
 from demur.serve.local.ray_patience import patient_start
 from demur.serve.local.run_folder import RunFolder
 from demur.serve.local.serve_imports import import_serve
+from demur.serve.local.worker_source import start_source
 
 if TYPE_CHECKING:
     from demur.serve.app import AppArgs
@@ -80,7 +84,9 @@ class LocalService:
         self._say = say
         self._headers = dict(headers)
         self._worker = Worker("ray")
-        self._worker_sources: Sources = []
+        self._source: subprocess.Popen[bytes] | None = None
+        """The process from which workers are forked."""
+
         self._loop = asyncio.new_event_loop()
         self._deadline = float("inf")
         self._interrupted = interrupted
@@ -111,15 +117,18 @@ class LocalService:
         """Leave Ray now. A service that was stopped has nothing left to be ended."""
         with suppress(FutureTimeout):  # a call of Ray that does not come back; the reaper ends its processes
             self._worker.submit(_leave_ray).result(LEAVE_SECONDS)
-        for source in self._worker_sources:
-            source.kill()  # nobody wants another worker
-            source.communicate()
+        if self._source is not None:
+            self._source.kill()  # nobody wants another worker
+            self._source.communicate()
 
     def renew_controller(self) -> None:
         """Let Ray start Serve's controller anew. It takes what it has written down, and all replicas as they are."""
         self._worker.submit(_renew_controller).result()
 
     def _start(self, left_out: dict[str, str], notes: dict[str, str]) -> dict[str, Any]:
+        if sys.platform == "linux" and "RAY_ADDRESS" not in os.environ:
+            # elsewhere a copy of a process may not use all libraries of the system
+            self._source = start_source(self._folder.workers, modules=imported_by_hosts(self._config))
         import ray  # here, because importing it reads the environment
 
         import_serve()
@@ -171,7 +180,7 @@ class LocalService:
         if not metrics:  # nobody would take them
             os.environ.setdefault("RAY_enable_metrics_collection", "0")
         with (
-            lean_start(self._folder.workers, metrics=metrics) as self._worker_sources,
+            lean_start(self._folder.workers, metrics=metrics, source=self._source),
             patient_start(self._check_time),
         ):
             ray.init(

@@ -2,7 +2,8 @@
 
 Ray starts a Python for each worker: Serve's controller and proxies, gateways, pages and hosts. Each would import Ray,
 Serve and demur for itself, in some seconds of processor time and a hundred megabytes. Here that is done once. A worker
-then begins as a copy of this process, and shares with it what neither of them changes.
+then begins as a copy of this process, and shares with it what neither of them changes. What the hosts of the configured
+models import is among it (torch, say), so that two of them hold it once.
 
 Whoever asks for a worker is `worker_start`, which Ray's node process runs in the place of a worker. This process forks
 while it has no other thread, and nothing of Ray has been started in it. It ends with `demur up`. Workers do not end
@@ -21,7 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,7 @@ PRELOADED = (
     "demur.serve.web.native.fast_path",
     "demur.serve.web.review.app",
 )
-"""What most workers import. What only a model needs (torch, scikit-learn, ...) is left to its host."""
+"""What most workers import."""
 
 NO_JOB = "ffffffff"
 """The id of a job where there is none, in Ray's form."""
@@ -59,6 +60,9 @@ STDIN = 0
 
 QUEUE = 64
 """Workers that may be asked for while this process still imports."""
+
+ONE_NUMBER = 32
+"""Bytes in which a process's number has room."""
 
 ONE_BYTE = 1
 """With which the files of a worker come."""
@@ -83,25 +87,50 @@ class Request:
     """What becomes its standard input, output and errors."""
 
 
-def start_source(address: Path, *, node_process: int) -> "subprocess.Popen[bytes]":
+def start_source(address: Path, *, modules: Sequence[str] = ()) -> "subprocess.Popen[bytes]":
     """Start a process that forks workers for whoever asks at this address, a new Unix socket. Its folder is what keeps
     others out. The process ends when its standard input closes.
 
-    `node_process` is the number of Ray's node process. Ray reads it, and the job that a worker begins with, when it is
-    imported; this is no job yet, as for workers that Ray starts before anybody wants one.
+    It begins with `modules`, which hosts import and which do without Ray. Then it waits for `tell_node_process`, and
+    workers that are asked for wait meanwhile.
     """
     command = [sys.executable, "-P", "-m", "demur.serve.local.worker_source"]
-    environment = {**os.environ, "RAY_RAYLET_PID": str(node_process), "RAY_JOB_ID": NO_JOB}
+    environment = {**os.environ, "RAY_JOB_ID": NO_JOB}
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(address))
         door.listen(QUEUE)
         return subprocess.Popen(  # noqa: S603 - a program of ours
-            [*command, str(door.fileno())],
+            [*command, str(door.fileno()), *modules],
             stdin=subprocess.PIPE,
             env=environment,
             pass_fds=[door.fileno()],
             start_new_session=True,
         )
+
+
+def tell_node_process(source: "subprocess.Popen[bytes]", number: int) -> None:
+    """Say which process is Ray's node. Ray reads it when it is imported, and with it the job that a worker begins with:
+    no job yet, as for workers that Ray starts before anybody wants one."""
+    assert source.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended, and Ray starts workers itself
+        source.stdin.write(str(number).encode())
+        source.stdin.flush()
+
+
+def import_for_hosts(modules: Sequence[str]) -> None:
+    """Import these as if scikit-learn were not installed. Whoever imports it later finds it.
+
+    The transformers library loads it, and with it SciPy, pandas and pyarrow, for one way of writing texts that demur
+    has no use for. They take 60 MB.
+    """
+    if not modules:
+        return
+    sys.modules["sklearn"] = None  # type: ignore[assignment]  # as if it were not installed
+    try:
+        for name in modules:
+            importlib.import_module(name)
+    finally:
+        del sys.modules["sklearn"]
 
 
 def preload() -> None:
@@ -225,6 +254,10 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody here waits for a worker
     with socket.socket(fileno=int(sys.argv[1])) as door:
         gc.disable()
+        import_for_hosts(sys.argv[2:])
+        os.environ["RAY_RAYLET_PID"] = os.read(STDIN, ONE_NUMBER).decode()
+        if not os.environ["RAY_RAYLET_PID"]:
+            return  # `demur up` has gone
         preload()
         if draws_alike():
             raise SystemExit("demur: workers cannot be forked with this version of Ray; it starts them one by one")

@@ -17,6 +17,7 @@ from demur.serve.local.lean_ray import lean_start
 from demur.serve.local.private_run import private_run
 from demur.serve.local.ray_job import isolated_job
 from demur.serve.local.ray_patience import patient_start
+from demur.serve.local.worker_source import start_source
 
 class Worker:
     def numbers(self):
@@ -28,8 +29,9 @@ class Variable:
         return os.environ["TOLD"]
 
 with private_run() as (folder, _):
+    source = start_source(folder.workers)
     import ray  # which reads the environment
-    with lean_start(folder.workers, metrics=False) as sources, patient_start():
+    with lean_start(folder.workers, metrics=False, source=source), patient_start():
         ray.init(address="local", include_dashboard=False, num_cpus=8, logging_level="error", log_to_driver=False,
                  _temp_dir=str(folder.ray), job_config=isolated_job())
     words = [" ".join(one.cmdline()) for one in psutil.Process().children(recursive=True)]
@@ -39,7 +41,7 @@ with private_run() as (folder, _):
     said = ray.get([worker.numbers.remote() for worker in workers])
     pids, drawn = {pid for pid, _, _ in said}, {drawn for *_, drawn in said}
     print(len(pids), all(pid == group for pid, group, _ in said), len(drawn))
-    forked = {one.pid for one in psutil.Process(sources[0].pid).children()}
+    forked = {one.pid for one in psutil.Process(source.pid).children()}
     print(pids <= forked)
     os.kill(said[0][0], signal.SIGKILL)
     time.sleep(3)
@@ -47,9 +49,8 @@ with private_run() as (folder, _):
     own = ray.remote(Variable).options(runtime_env={"env_vars": {"TOLD": "own"}}).remote()
     print(ray.get(own.told.remote(), timeout=120))
     ray.shutdown()
-    for source in sources:
-        source.kill()
-        source.communicate()
+    source.kill()
+    source.communicate()
 """
 
 

@@ -10,9 +10,10 @@ import time
 
 import pytest
 
+from demur.serve.hosts.libraries import LIBRARIES
 from demur.serve.local import worker_start
 from demur.serve.local.run_folder import make_run_folder
-from demur.serve.local.worker_source import start_source
+from demur.serve.local.worker_source import start_source, tell_node_process
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,7 +61,8 @@ def asked(address, *words, first=None, **environment):
 
 @pytest.fixture
 def source(folder):
-    process = start_source(folder.workers, node_process=os.getpid())
+    process = start_source(folder.workers)
+    tell_node_process(process, os.getpid())
     yield process
     process.kill()
     process.communicate()
@@ -168,3 +170,37 @@ def test_copies_draw_different_numbers_and_a_generator_that_was_used_is_found():
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "True"]
+
+
+@pytest.mark.parametrize("kind", LIBRARIES)
+def test_what_hosts_share_needs_neither_ray_nor_scikit_learn_and_starts_no_thread(kind):
+    code = (
+        "import os, sys\n"
+        "from demur.serve.local.worker_source import draws_alike, import_for_hosts, preload\n"
+        f"import_for_hosts(['{LIBRARIES[kind]}'])\n"
+        "early = [one for one in ('torch', 'ray', 'sklearn', 'pandas') if one in sys.modules]\n"
+        "preload()\n"
+        "print(*early, len(os.listdir('/proc/self/task')), draws_alike())\n"
+        "import sklearn, torch\n"  # it can still be imported
+        "print(torch.cuda.is_initialized())\n"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # as `demur up` sets it
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == ["torch", "1", "False", "False"]
+
+
+def test_workers_hold_what_hosts_import(folder, program):
+    source = start_source(folder.workers, modules=[LIBRARIES["classifier"]])
+    tell_node_process(source, os.getpid())
+    try:
+        assert asked(folder.workers, program, TOLD="host")["torch"] is True
+    finally:
+        source.kill()
+        source.communicate()
+
+
+def test_a_source_that_is_never_told_of_a_node_ends_with_who_started_it(folder):
+    source = start_source(folder.workers)
+    source.communicate(timeout=PATIENCE_SECONDS)
+    assert source.returncode == 0
