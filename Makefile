@@ -60,7 +60,7 @@ test-without-service: $(VENV)/dev
 	@$(BIN)/python -m pytest -m "not long and not service and not faults and not vllm" --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 test-service: $(VENV)/dev
-	@$(BIN)/python -m pytest tests/system -m "service and not long" --numprocesses 2 --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/python -m pytest tests/system -m "service and not long" --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-long: $(VENV)/dev ## simulate audits and promises many times over, follow more first steps and tutorials (a quarter of an hour)
 	@$(BIN)/python -m pytest -m "(long or hypothesis) and not service" --ignore tests/fuzz --numprocesses 2 --dist worksteal --hypothesis-profile whole

@@ -116,8 +116,23 @@ def _is_of_system(item: pytest.Item) -> bool:
     return item.path.is_relative_to(ROOT / "tests/system")
 
 
-def _group(item: pytest.Item) -> str:
-    return next((name for name, files in TOGETHER.items() if item.path.stem in files), item.path.stem)
+def _group(file: str) -> str:
+    return next((name for name, files in TOGETHER.items() if file in files), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let `--dist loadfile` give the files that share a service to one process."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # here, because not every environment has it
+
+    class LoadServices(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return _group(Path(file).stem) if file.startswith("tests/system/") else file
+
+    return LoadServices(config, log)
 
 
 def _rank(item: pytest.Item) -> int:
@@ -127,14 +142,12 @@ def _rank(item: pytest.Item) -> int:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What runs a service is marked as such, so that it has the machine for itself, and so is what needs a database.
-    Files of tests/system are in groups for `--dist loadgroup`."""
+    Of tests/system what takes long comes first."""
     for item in items:
         if "postgres" in getattr(item, "fixturenames", ()):
             item.add_marker("database")
-        if _is_of_system(item):
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
-            if _needs_service(item):
-                item.add_marker("service")
+        if _is_of_system(item) and _needs_service(item):
+            item.add_marker("service")
     items.sort(key=_rank)
     if "PYTEST_XDIST_WORKER" in os.environ:
         _sort_by_slow_tests(items)

@@ -1,6 +1,6 @@
 """Each tutorial runs as it is printed, as a notebook in an empty folder, and shows pictures and no warning.
 
-In every run one that uses the library, and one that starts a service; the others at night.
+In every run the first one; the others at night. `test_child_service.py` starts a service as three of those do.
 """
 
 import pytest
@@ -9,7 +9,7 @@ from docs.tutorials.notebooks import notebook_of, run_notebook, scripts
 
 pytestmark = pytest.mark.slow
 
-IN_EVERY_RUN = ("1_tabular_risk", "4_vendor_predictions")
+IN_EVERY_RUN = ("1_tabular_risk",)
 
 TUTORIALS = [
     pytest.param(script, id=script.stem, marks=() if script.stem in IN_EVERY_RUN else pytest.mark.long)
