@@ -1,4 +1,5 @@
-"""Writing and reading the log. Every function works inside the transaction that it is given."""
+"""Writing and reading the log. Every function works on the connection that it is given, in its transaction if one is
+open."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

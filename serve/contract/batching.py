@@ -1,7 +1,8 @@
 """Greedy gathering: what has queued up while the last batch was away goes out as the next one.
 
 There is no waiting time. Alone, an item leaves at once; under load, batches fill by themselves. The gateway uses it
-twice, for calls to a model and for commits. A host of a language model judges together what its engine ends together.
+for calls to a model, for commits and for look-ups of keys. A host of a language model judges together what its engine
+ends together.
 """
 
 import asyncio

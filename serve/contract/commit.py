@@ -10,8 +10,8 @@ from demur.traffic.record import Entry, KeyUse, Record
 
 
 class Unwritable(ValueError):
-    """This one record cannot be written as JSON, or PostgreSQL refused it. It was not acknowledged; the message says
-    why."""
+    """This one record cannot be written as JSON, or PostgreSQL refused it, or what its key stands for was erased just
+    now. It was not acknowledged; the message says why."""
 
 
 @dataclass(slots=True)

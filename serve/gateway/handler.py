@@ -147,7 +147,7 @@ class Handler:
         if form is not None:
             read = partial(batch_of_files, *await self._uploaded(body, form, caller), key, caller, most=most)
         items, use = await read_apart(len(body), read)
-        stored = await self._replays.of(use) if use else {}
+        stored = await self._replays.of(use, rows=len(items)) if use else {}
         results: list[CommitOutcome | None] = [stored.get(position) for position in range(len(items))]
         requests: dict[int, PredictRequest] = {}
         for position, item in enumerate(items):
@@ -191,7 +191,7 @@ class Handler:
         self.check_rows(len(requests))
         if caller is not None:
             caller.take_predictions({requests[0].model: len(requests)})
-        stored = await self._replays.of(use) if use else {}
+        stored = await self._replays.of(use, rows=len(requests)) if use else {}
         missing = [at for at in range(len(requests)) if at not in stored]
         uses = [replace(use, position=at) if use else None for at in missing]
         group = RequestGroup(

@@ -80,7 +80,7 @@ def _commit(
     cases = [case for item in items for case in item.new_cases()]
     entries = [item.entry for item in items if isinstance(item, Writing)]
     blocks = [item.columns for item in items if isinstance(item, BatchWriting)]
-    late: set[UUID] = set()
+    earlier: dict[UUID, CommitOutcome] = {}
     if not keys and not cases and not entries:
         with database.by_themselves() as connection:  # all of it is one statement
             append_blocks(connection, blocks)
@@ -97,7 +97,8 @@ def _commit(
                 append(connection, entries)
             if cases:
                 queue.enqueue(connection, cases)
-    earlier = _earlier_answers(database, {record_id: keys[record_id] for record_id in late})
+            if late:
+                earlier = _earlier_answers(connection, {record_id: keys[record_id] for record_id in late})
     return [_outcomes(item, earlier) for item in items]
 
 
@@ -144,32 +145,30 @@ def replays(database: Database, uses: Sequence[KeyUse]) -> list[dict[int, Commit
     `DatabaseUnavailable`."""
     with database.by_themselves() as connection:  # most often it is one statement
         found = log.find_by_keys(connection, uses)
-    return [one if isinstance(one, KeyReused) else _replayed(one) for one in found]
+    return [
+        one
+        if isinstance(one, KeyReused)
+        else {at: CommitResult(record=record, replayed=True) for at, record in one.items()}
+        for one in found
+    ]
 
 
-def _replayed(records: Mapping[int, Record]) -> dict[int, CommitResult]:
-    return {position: CommitResult(record=record, replayed=True) for position, record in records.items()}
-
-
-def _earlier_answers(database: Database, late: Mapping[UUID, KeyUse]) -> dict[UUID, CommitOutcome]:
+def _earlier_answers(connection: Connection, late: Mapping[UUID, KeyUse]) -> dict[UUID, CommitOutcome]:
     """What was answered under the keys of records that came too late for theirs, by their ids. A batch has one key for
     all its rows, and that is looked up once."""
-    if not late:
-        return {}
     requests = {(use.stored, use.fingerprint): use for use in late.values()}
-    found = dict(zip(requests, replays(database, list(requests.values())), strict=True))
+    found = dict(zip(requests, log.find_by_keys(connection, list(requests.values())), strict=True))
     return {
         record_id: _earlier_answer(record_id, use, found[use.stored, use.fingerprint])
         for record_id, use in late.items()
     }
 
 
-def _earlier_answer(record_id: UUID, use: KeyUse, before: Mapping[int, CommitResult] | KeyReused) -> CommitOutcome:
+def _earlier_answer(record_id: UUID, use: KeyUse, before: Mapping[int, Record] | KeyReused) -> CommitOutcome:
     if isinstance(before, KeyReused):
         return before
-    done = before.get(use.position)
-    if done is None:
+    record = before.get(use.position)
+    if record is None:
         return Unwritable(f"what was answered under the Idempotency-Key {use.key!r} was erased just now; send it again")
-    if done.record.id == record_id:  # the commit was made, and only word of it was lost
-        done.replayed = False
-    return done
+    # the record itself: the commit was made, and only word of it was lost
+    return CommitResult(record=record, replayed=record.id != record_id)

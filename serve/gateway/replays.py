@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from demur.serve.contract.batching import GreedyBatcher
 from demur.serve.contract.commit import CommitResult
@@ -12,9 +13,22 @@ from demur.traffic.database import Database
 from demur.traffic.log import KeyReused
 from demur.traffic.record import KeyUse
 
-LOOKUP_SIZE = 64
+LOOKUP_SIZE = 1024
+"""Rows that are looked up together at most, but for a request that has more."""
+
 AT_A_TIME = 2
 MOST_LOOKUPS = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """A key of one request, and for how many rows it stands."""
+
+    use: KeyUse
+    rows: int
+
+    def __len__(self) -> int:
+        return self.rows
 
 
 class Replays:
@@ -23,14 +37,19 @@ class Replays:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._threads = ThreadPoolExecutor(AT_A_TIME, "keys")  # slow reads never keep a prediction waiting
-        self._lookups: GreedyBatcher[KeyUse, dict[int, CommitResult] | KeyReused] = GreedyBatcher(
-            self._look_up, max_size=LOOKUP_SIZE, in_flight=AT_A_TIME, max_queued=MOST_LOOKUPS, name="look-ups of keys"
+        self._lookups: GreedyBatcher[LookUp, dict[int, CommitResult] | KeyReused] = GreedyBatcher(
+            self._look_up,
+            max_size=LOOKUP_SIZE,
+            in_flight=AT_A_TIME,
+            max_queued=MOST_LOOKUPS,
+            name="the look-up of their Idempotency-Keys",
+            weigh=len,
         )
 
-    async def of(self, use: KeyUse) -> dict[int, CommitResult]:
-        """What was answered under this key, by position. Raises `KeyReused` if that was for another input,
-        `DatabaseUnavailable`, and `Overloaded`."""
-        (found,) = await self._lookups.submit([use])
+    async def of(self, use: KeyUse, *, rows: int = 1) -> dict[int, CommitResult]:
+        """What was answered under this key, by position, to a request of so many rows. Raises `KeyReused` if that was
+        for another input, `DatabaseUnavailable`, and `Overloaded`."""
+        (found,) = await self._lookups.submit([LookUp(use, rows)])
         if isinstance(found, KeyReused):
             raise found
         return found
@@ -39,6 +58,7 @@ class Replays:
         """What waits to be looked up now."""
         return "keys", "", self._lookups.queued, MOST_LOOKUPS
 
-    async def _look_up(self, uses: Sequence[KeyUse]) -> list[dict[int, CommitResult] | KeyReused]:
+    async def _look_up(self, asked: Sequence[LookUp]) -> list[dict[int, CommitResult] | KeyReused]:
+        uses = [one.use for one in asked]
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, journal.replays, self._database, uses)

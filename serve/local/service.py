@@ -126,19 +126,20 @@ class LocalService:
         self._worker.submit(_renew_controller).result()
 
     def _start(self, left_out: dict[str, str], notes: dict[str, str]) -> dict[str, Any]:
-        if sys.platform == "linux" and "RAY_ADDRESS" not in os.environ:
-            # elsewhere a copy of a process may not use all libraries of the system
-            self._source = start_source(self._folder.workers, modules=imported_by_hosts(self._config))
-        import ray  # here, because importing it reads the environment
-
-        import_serve()
-        from ray import serve as ray_serve
-
-        from demur.serve.app import APPLICATIONS, PREDICTIONS, AppArgs
-
-        logging.getLogger("ray.serve").setLevel(logging.WARNING)
-        os.environ.update(self._front.environment)
         try:
+            if sys.platform == "linux" and "RAY_ADDRESS" not in os.environ:
+                # elsewhere a copy of a process may not use all libraries of the system
+                modules = imported_by_hosts(self._config, left_out=left_out)
+                self._source = start_source(self._folder.workers, modules=modules, environment=self._environment())
+            import ray  # here, because importing it reads the environment
+
+            import_serve()
+            from ray import serve as ray_serve
+
+            from demur.serve.app import APPLICATIONS, PREDICTIONS, AppArgs
+
+            logging.getLogger("ray.serve").setLevel(logging.WARNING)
+            os.environ.update(self._front.environment)
             self._start_ray()
             self._check_time()
             if "RAY_ADDRESS" not in os.environ:  # what Ray counts, not what is there, is what it can set aside
@@ -176,9 +177,8 @@ class LocalService:
             return
         # Ray warns that it could not take SIGTERM from the main thread, which is what is wanted here.
         logging.getLogger("ray._private.worker").addFilter(lambda line: "SIGTERM handler" not in line.getMessage())
+        os.environ.update(self._environment())
         metrics = self._config.telemetry.metrics_port is not None
-        if not metrics:  # nobody would take them
-            os.environ.setdefault("RAY_enable_metrics_collection", "0")
         with (
             lean_start(self._folder.workers, metrics=metrics, source=self._source),
             patient_start(self._check_time),
@@ -193,6 +193,13 @@ class LocalService:
                 job_config=isolated_job(),
                 _metrics_export_port=self._front.ray_metrics_port,
             )
+
+    def _environment(self) -> dict[str, str]:
+        """What a Ray of this machine, and each worker of it, reads when it is imported."""
+        environment = dict(self._front.environment)
+        if self._config.telemetry.metrics_port is None:  # nobody would take them
+            environment["RAY_enable_metrics_collection"] = "0"
+        return environment
 
     def _cpus(self) -> int:
         """A number to place replicas by, in which all that are configured have room: they share what there is."""

@@ -22,7 +22,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,22 +87,24 @@ class Request:
     """What becomes its standard input, output and errors."""
 
 
-def start_source(address: Path, *, modules: Sequence[str] = ()) -> "subprocess.Popen[bytes]":
+def start_source(
+    address: Path, *, modules: Sequence[str] = (), environment: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
     """Start a process that forks workers for whoever asks at this address, a new Unix socket. Its folder is what keeps
-    others out. The process ends when its standard input closes.
+    others out. The process ends when its standard input closes. `environment` is added to what this process has.
 
     It begins with `modules`, which hosts import and which do without Ray. Then it waits for `tell_node_process`, and
     workers that are asked for wait meanwhile.
     """
     command = [sys.executable, "-P", "-m", "demur.serve.local.worker_source"]
-    environment = {**os.environ, "RAY_JOB_ID": NO_JOB}
+    variables = {**os.environ, **(environment or {}), "RAY_JOB_ID": NO_JOB}
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(str(address))
         door.listen(QUEUE)
         return subprocess.Popen(  # noqa: S603 - a program of ours
             [*command, str(door.fileno()), *modules],
             stdin=subprocess.PIPE,
-            env=environment,
+            env=variables,
             pass_fds=[door.fileno()],
             start_new_session=True,
         )
@@ -118,7 +120,8 @@ def tell_node_process(source: "subprocess.Popen[bytes]", number: int) -> None:
 
 
 def import_for_hosts(modules: Sequence[str]) -> None:
-    """Import these as if scikit-learn were not installed. Whoever imports it later finds it.
+    """Import these as if scikit-learn were not installed. Whoever imports it later finds it. What cannot be imported is
+    left to the host that needs it, which says why.
 
     The transformers library loads it, and with it SciPy, pandas and pyarrow, for one way of writing texts that demur
     has no use for. They take 60 MB.
@@ -128,7 +131,8 @@ def import_for_hosts(modules: Sequence[str]) -> None:
     sys.modules["sklearn"] = None  # type: ignore[assignment]  # as if it were not installed
     try:
         for name in modules:
-            importlib.import_module(name)
+            with suppress(Exception):  # a library may raise anything
+                importlib.import_module(name)
     finally:
         del sys.modules["sklearn"]
 

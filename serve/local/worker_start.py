@@ -14,8 +14,9 @@ import sys
 ADDRESS = "DEMUR_WORKER_SOURCE"
 """The variable with the path of the Unix socket at which workers are asked for."""
 
-ASK_SECONDS = 60.0
-"""So long is waited for whoever forks workers: a machine that starts everything at once is slow."""
+ASK_SECONDS = 45.0
+"""So long is waited for whoever forks workers: a machine that starts everything at once is slow. Ray ends a worker that
+has not reported itself within sixty seconds, and starts the next one."""
 
 FILES = 3
 """Standard input, output and errors."""

@@ -91,7 +91,7 @@ QUEUE_LENGTH = MetricDefinition(
     "demur_queue_length",
     "gauge",
     "What waits in the gateway: for a model, for it as a later step of a cascade (`later`), open streams (`streams`),"
-    " or for the database (`commits`, of no model).",
+    " or for the database (`commits`, `keys`: look-ups of Idempotency-Keys; of no model).",
     ("queue", "model"),
 )
 QUEUE_LIMIT = MetricDefinition(

@@ -16,7 +16,9 @@ def test_libraries_are_shared_where_no_gpu_is(gpu, monkeypatch):
     kinds = ["classifier", "python", "classifier", "openai", "transformers", "vllm"]
     models = {str(n): SimpleNamespace(host=SimpleNamespace(kind=kind)) for n, kind in enumerate(kinds)}
     shared = [libraries.LIBRARIES["classifier"], libraries.LIBRARIES["transformers"]]
-    assert imported_by_hosts(Config.model_construct(models=models)) == ([] if gpu else shared)
+    config = Config.model_construct(models=models)
+    assert imported_by_hosts(config) == ([] if gpu else shared)
+    assert imported_by_hosts(config, left_out={"0", "2", "4"}) == []
 
 
 def test_a_gpu_is_seen_by_its_device(monkeypatch):

@@ -204,3 +204,13 @@ def test_a_source_that_is_never_told_of_a_node_ends_with_who_started_it(folder):
     source = start_source(folder.workers)
     source.communicate(timeout=PATIENCE_SECONDS)
     assert source.returncode == 0
+
+
+def test_a_library_that_cannot_be_imported_is_left_to_its_host(folder, program):
+    source = start_source(folder.workers, modules=["demur.no_such_module"], environment={"ADDED": "so"})
+    tell_node_process(source, os.getpid())
+    try:
+        assert asked(folder.workers, program, TOLD="host")["ray"] is True
+    finally:
+        source.kill()
+        source.communicate()
