@@ -197,7 +197,8 @@ class LocalService:
     def _environment(self) -> dict[str, str]:
         """What a Ray of this machine, and each worker of it, reads when it is imported."""
         environment = dict(self._front.environment)
-        if self._config.telemetry.metrics_port is None:  # nobody would take them
+        wanted = self._config.telemetry.metrics_port is not None or "RAY_enable_metrics_collection" in os.environ
+        if not wanted:  # nobody would take them
             environment["RAY_enable_metrics_collection"] = "0"
         return environment
 
