@@ -464,6 +464,9 @@ def test_a_database_that_is_down_at_start(folder, demur):
 def test_a_missing_package(folder, demur, monkeypatch):
     for module in [name for name in sys.modules if name.startswith(("ray.", "demur.")) or name == "ray"]:
         if module not in ("demur.serve", "demur.serve.cli", "demur.serve.config", "demur.serve.config.file"):
+            package, _, name = module.rpartition(".")
+            if hasattr(sys.modules.get(package), name):  # so that it is put back afterwards; importing it anew sets it
+                monkeypatch.setattr(sys.modules[package], name, getattr(sys.modules[package], name))
             monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "psycopg_pool", None)
     assert (
