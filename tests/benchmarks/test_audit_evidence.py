@@ -7,7 +7,7 @@ from benchmarks.real import audits
 from benchmarks.real.audit_cases import AuditCase, coded, labelled_traffic
 from demur.audit.ledger.ledger import NONE, CodedColumn
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 DOCUMENT = Path(__file__).parents[2] / "docs/evidence/audits.md"
 

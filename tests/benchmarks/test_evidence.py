@@ -24,7 +24,7 @@ from benchmarks.real.tables import tables
 from demur.audit.metrics.calibration import ece
 from demur.uncertainty.checks import probability_rows
 
-pytestmark = pytest.mark.slow  # measures beside the service, and nothing that serves depends on it
+pytestmark = [pytest.mark.slow, pytest.mark.long]  # measures beside the service, and nothing that serves depends on it
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

@@ -12,7 +12,7 @@ from tests.conftest import digit_rows
 from tests.system.conftest import Service
 from tests.system.test_alarm import alarms, monitor, serve_and_review, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 N = 300
 MAX_RISK = 0.1

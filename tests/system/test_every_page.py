@@ -36,7 +36,7 @@ from tests.serve.web.audit.stored import a_fortnight
 from tests.system.test_audit_browser import keep_real
 from tests.system.test_front_browser import keep
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 PEOPLE = {
     "reviewer": (Scope.REVIEW,),

@@ -16,7 +16,7 @@ from demur.serve.local.reaper import end_run
 from tests.conftest import ROOT, digit_rows
 from tests.system.conftest import free_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 STARTS = 4

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.system.review_site import READY, at_case, press
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 STATES = {
     "found": "?q=parcel&show=all&predicted=fair&sort=-age",

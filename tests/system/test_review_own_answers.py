@@ -6,7 +6,7 @@ from axe_playwright_python.sync_playwright import Axe
 from demur.review.item import Status
 from tests.system.review_site import at_case, press, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 A_WHILE = 400
 

@@ -12,7 +12,7 @@ from tests.conftest import digit_rows
 from tests.serve.contract.pictures.made import SECRET, encoded, told_exif
 from tests.system.review_site import KINDS, at_case, press
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.fixture

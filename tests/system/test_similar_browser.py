@@ -6,7 +6,7 @@ from axe_playwright_python.sync_playwright import Axe
 from tests.conftest import resolve
 from tests.system.review_site import press
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.mark.parametrize("blind", [False, True])
