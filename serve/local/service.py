@@ -164,7 +164,7 @@ class LocalService:
                 health = self._wait_for_gateway()
             self._run([name for name in APPLICATIONS if name != PREDICTIONS], arguments, quiet, {}, {})
             return self._wait_for_all(health)
-        except CannotStart:
+        except (CannotStart, ModuleNotFoundError):  # the command line says which package is missing
             raise
         except Exception as error:  # Ray raises what it likes; the stage and its words say enough
             raise CannotStart(f"{self.stage}: {' '.join(str(error).split())[-500:]}") from error
