@@ -1,4 +1,4 @@
-"""What it would save to read a batch without lists of Python: `python -m benchmarks.reading`.
+"""The time that it would save to read a batch without lists of Python: `python -m benchmarks.reading`.
 
 A body of `/v1/predict/batch` becomes one array for the model and one JSON text of each input for the log. demur reads
 it with orjson into lists, makes these one array, and writes each input again. Compiled code could go from the bytes to

@@ -52,7 +52,7 @@ def pair(told: str) -> tuple[int, int]:
 
 def measure(options: argparse.Namespace) -> None:
     """Measure service after service; the file has what was found so far after each."""
-    from benchmarks.scaling.measuring import Asked, all_points, flushes
+    from benchmarks.scaling.measuring import OfferedLoad, all_points, flushes
     from benchmarks.serving.site import in_own_process
 
     with tempfile.TemporaryDirectory(prefix="demur-bench-") as folder:
@@ -64,8 +64,8 @@ def measure(options: argparse.Namespace) -> None:
     )
     if options.add and options.json.exists():
         found = measurement.read(options.json)
-    few = [Asked(*pair) for pair in options.loads_apart]
-    loads = {"": [Asked(*pair) for pair in options.loads], **dict.fromkeys(options.apart, few)}
+    few = [OfferedLoad(*pair) for pair in options.loads_apart]
+    loads = {"": [OfferedLoad(*pair) for pair in options.loads], **dict.fromkeys(options.apart, few)}
     for layout in options.layouts:
         for gateways, hosts in options.services:
             points = in_own_process(all_points, layout, gateways, hosts, loads, options.seconds)

@@ -37,8 +37,8 @@ PROXIES = ("haproxy", "ProxyActor", "HAProxyManager", "demur.serve.local.proxy")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One load."""
+class OfferedLoad:
+    """How requests come: so many rows in each, from so many callers at a time."""
 
     rows: int
     callers: int
@@ -213,7 +213,7 @@ def _bodies(site: Any, rows: int) -> list[bytes]:
     return client.json_bodies([{"items": group} for group in groups])
 
 
-def measure(site: Any, asked: Asked, *, apart: str, gateways: int, hosts: int, seconds: float) -> Point:
+def measure(site: Any, asked: OfferedLoad, *, apart: str, gateways: int, hosts: int, seconds: float) -> Point:
     """Ask, and return what came of it; raises `SystemExit` where an answer was no 200."""
     processes = site.processes()
     set_apart(processes, apart)
@@ -286,7 +286,7 @@ def flushes(folder: Path, times: int = 200) -> np.ndarray:
 
 
 def all_points(
-    layout: str, gateways: int, hosts: int, loads: Mapping[str, Sequence[Asked]], seconds: float
+    layout: str, gateways: int, hosts: int, loads: Mapping[str, Sequence[OfferedLoad]], seconds: float
 ) -> list[Point]:
     """Start one service and measure the loads of each part that is set apart; of none at first."""
     start: Callable[[int, int], AbstractContextManager[Any]] = one_node if layout == OneNode.layout else three_nodes

@@ -11,7 +11,7 @@ from benchmarks.scaling.service import BATCH, Layout, Load, Predicted, simulate
 SECONDS_OF_A_POINT = 2.0
 
 HALVINGS, MOST_SHARE = 5, 0.95
-"""Of the search for how many programs of others run: steps, and the share of all that runs that they are at most."""
+"""How the number of other programs is searched for: steps, and the largest share of all that runs."""
 
 REQUESTS = 10_000
 """That a simulation of an open system sees, as far as its time allows."""

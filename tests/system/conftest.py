@@ -274,7 +274,7 @@ def watched(digits: Path, collector: Collector) -> Iterator[Service]:
 
 
 ROWS, FEW_ROWS = 300, 60
-"""Of sums on which the models of `talking` are fitted."""
+"""How many sums the models of `talking` are fitted on."""
 
 
 @pytest.fixture(scope="session")
