@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import numpy as np
@@ -31,6 +32,10 @@ ALONE = 0
 """The processor of what is set apart."""
 
 WARM_UP_SECONDS = 1.5
+
+T = TypeVar("T")
+Spent = dict[str, float]
+"""Seconds of processor time by part."""
 
 PART_OF = {"Gateway": "gateway", "host-digits": "host", "postgres": "postgres"}
 PROXIES = ("haproxy", "ProxyActor", "HAProxyManager", "demur.serve.local.proxy")
@@ -69,12 +74,13 @@ class OneNode(Site):
         return f"http://127.0.0.1:{self.port}"
 
     def processes(self) -> list[psutil.Process]:
-        """All of Ray and PostgreSQL."""
+        """All of Ray and PostgreSQL, without this process and its callers."""
+        own = {os.getpid(), *(child.pid for child in multiprocessing.active_children())}
         return [
             child
             for root in (psutil.Process(), _postmaster(self.dsn))
             for child in [root, *root.children(recursive=True)]
-            if child.pid != os.getpid()
+            if child.pid not in own
         ]
 
 
@@ -120,7 +126,9 @@ def _as_on_one_node() -> dict[str, Any]:
     return {name: told[name] for name in ("scores", "confidence", "policy", "spot_check") if name in told}
 
 
+@cache
 def _postmaster(dsn: str) -> psutil.Process:
+    """Return PostgreSQL's first process. It is asked for once: each question begins and ends a process there."""
     with psycopg.connect(dsn) as connection:
         row = connection.execute("select pg_backend_pid()").fetchone()
         assert row is not None
@@ -164,13 +172,27 @@ def part_of(process: psutil.Process) -> str:
     return "proxy" if any(name in line for name in PROXIES) else "ray"
 
 
-def cpu_seconds(processes: Sequence[psutil.Process]) -> dict[str, float]:
-    """Seconds of processor time so far, by part."""
-    spent = dict.fromkeys(PARTS, 0.0)
+def _read_clocks(processes: Sequence[psutil.Process]) -> dict[psutil.Process, tuple[str, float]]:
+    """Return the part of each process, and its seconds of processor time so far."""
+    found = {}
     for process in processes:
-        with suppress(psutil.Error, OSError, ValueError, IndexError):
-            spent[part_of(process)] += _spent(process.pid)
-    return spent
+        with suppress(psutil.Error, OSError, ValueError, IndexError):  # it has ended
+            found[process] = part_of(process), _spent(process.pid)
+    return found
+
+
+def spent_during(work: Callable[[], T], processes: Callable[[], Sequence[psutil.Process]]) -> tuple[T, Spent]:
+    """Do some work; return what it returns, and the seconds of processor time that each part spent meanwhile.
+
+    Processes are listed before and after. One that began in between, such as a new connection of PostgreSQL, counts
+    with all its time. One that ended in between does not count: what it took is not known, and goes to others.
+    """
+    before = _read_clocks(processes())
+    done = work()
+    spent = dict.fromkeys(PARTS, 0.0)
+    for process, (part, seconds) in _read_clocks(processes()).items():
+        spent[part] += seconds - before.get(process, (part, 0.0))[1]
+    return done, spent
 
 
 def _spent(pid: int) -> float:
@@ -215,8 +237,7 @@ def _bodies(site: Any, rows: int) -> list[bytes]:
 
 def measure(site: Any, asked: OfferedLoad, *, apart: str, gateways: int, hosts: int, seconds: float) -> Point:
     """Ask, and return what came of it; raises `SystemExit` where an answer was no 200."""
-    processes = site.processes()
-    set_apart(processes, apart)
+    set_apart(site.processes(), apart)
     every = set(range(psutil.cpu_count() or 1))
     path = "/v1/predict" if asked.rows == 1 else "/v1/predict/batch"
     headers = tuple(dict(site.headers).items())
@@ -228,14 +249,11 @@ def measure(site: Any, asked: OfferedLoad, *, apart: str, gateways: int, hosts: 
     with multiprocessing.get_context("spawn").Pool(1) as pool, psycopg.connect(site.dsn, autocommit=True) as database:
         pool.apply(_ask, (load(WARM_UP_SECONDS), mask))
         count, wal = _records(database), _wal(database)
-        before = cpu_seconds(processes)
-        seen, own, machine = pool.apply(_ask, (load(seconds), mask))
-        after = cpu_seconds(processes)
+        (seen, own, machine), spent = spent_during(lambda: pool.apply(_ask, (load(seconds), mask)), site.processes)
         wal = _wal(database) - wal
         calls, commits = _batches(database, count)
     if set(seen.statuses) != {200}:
         raise SystemExit(f"{site.layout}: {seen.statuses}: {seen.first_refusal}")
-    spent = {part: max(after[part] - before[part], 0.0) for part in PARTS}
     spent["caller"] = own
     return Point(
         layout=site.layout, apart=apart, gateways=gateways, hosts=hosts, rows=asked.rows, callers=asked.callers,
