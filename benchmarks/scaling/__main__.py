@@ -5,8 +5,8 @@ measure  starts a service for each number of gateways and hosts, asks it, and wr
          of a head and two nodes on this machine. `--apart` gives a part a processor of its own.
 model    reads that file, finds what each part pays for a request, a row, a call and a commit, simulates the service,
          and shows measured beside predicted. Then it shows what 100 to 10,000 predictions a second take.
-growth   writes records by the million and shows what an insert, an index, a look-up, a deletion and a Parquet segment
-         cost at each size.
+growth   writes records by the million and shows what an insert, an index, a look-up, a key, a deletion and a Parquet
+         segment cost.
 
 All tables are in Markdown, on stdout; progress is on stderr.
 """
@@ -95,13 +95,13 @@ def model(options: argparse.Namespace) -> None:
     }
     show_costs(costs)
     planned = costs[wanted].scaled(options.scale)
-    show_predicted(found, costs, options.most_others)
+    factor = show_predicted(found, costs, options.most_others)
     limits = {"most_busy": options.most_busy, "p99": options.p99 / 1000}
     with progress() as bar:
         tasks = [(rate, rows, 1) for rows in (1, options.rows) for rate in options.rates]
         tasks += [(max(options.rates), 1, cells) for cells in options.cells]
         fleets = [plan.fleet(rate, rows, planned, cells=cells, **limits) for rate, rows, cells in bar.track(tasks)]
-        show_fleets(fleets, planned, options)
+        show_fleets(fleets, planned, options, factor)
         show_sensitivity(
             max(fleets, key=lambda one: (one.rate, -one.rows, one.layout.cells)),
             planned,
@@ -110,7 +110,7 @@ def model(options: argparse.Namespace) -> None:
         )
     if grown:
         show_growth(grown)
-        show_records(grown, options)
+        show_records(grown, costs[wanted], options)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What records by the million cost: an insert, an index, a look-up, a deletion, and a Parquet segment beside them.
+"""What records by the million cost: an insert, an index, a look-up, a key and a deletion, and a Parquet segment too.
 
 Each size is reached by COPY, as demur writes. At each, groups of 64 rows are committed and counted: with ids that grow
 with time, as demur makes them, and with random ids, whose index has to be in memory as a whole.
@@ -21,13 +21,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from uuid_utils.compat import uuid7
 
-from benchmarks.scaling.measurement import Growth, Mark
+from benchmarks.scaling.measurement import Growth, KeyCosts, Mark
 from benchmarks.writing import made_up, spent_by
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
-from demur.traffic import copying
+from demur.traffic import copying, log
 from demur.traffic.columns import RecordColumns
 from demur.traffic.database import Connection
+from demur.traffic.record import KeyUse
 
 FILL = 1024
 """Rows that are committed together where only the size of the tables matters: what a gateway writes at most."""
@@ -37,6 +38,7 @@ BLOCKS = 16
 """Groups of made-up rows that come again and again with other ids."""
 
 LOOKED_UP = 2000
+KEYS = 102_400
 DELETED = 20_000
 
 
@@ -53,13 +55,14 @@ def measure(sizes: Sequence[int], say: Callable[[str], object], *, rows: int = 4
                 _fill(connection, blocks[FILL], size, say)
                 marks.append(_mark(connection, blocks[GROUP], size, rows, rounds))
                 say(f"{size:,} records: {marks[-1].insert:.1f} µs of PostgreSQL for a row")
+            keys = _claim_keys(connection, KEYS)
             deleted, wal = _delete(connection)
             told = connection.execute("show shared_buffers").fetchone()
             assert told is not None
         segment, length = _segments(Path(folder), blocks[FILL])
     return Growth(
         shared_buffers=told[0], marks=marks, delete=deleted, delete_wal=wal, segment=segment, segment_bytes=length,
-        disk=disk,
+        disk=disk, keys=keys,
     )  # fmt: skip
 
 
@@ -139,6 +142,24 @@ def _look_up(connection: Connection) -> float:
     for one in ids:
         connection.execute("select * from records where id = %s", (one,))
     return (spent_by(pid) - spent) / len(ids) * 1e6
+
+
+def _claim_keys(connection: Connection, keys: int) -> KeyCosts:
+    """Write random keys, in groups, as the gateway does; each is a UUID of version 4 in text."""
+    pid, wal, spent = connection.info.backend_pid, _wal(connection), 0.0
+    for _ in range(keys // GROUP):
+        uses = {uuid7(): KeyUse(key=str(uuid4()), position=0, fingerprint=os.urandom(32)) for _ in range(GROUP)}
+        before = spent_by(pid)
+        log.claim_keys(connection, uses)
+        spent += spent_by(pid) - before
+    written = keys // GROUP * GROUP
+    wal = _wal(connection) - wal
+    return KeyCosts(
+        keys=written, insert=spent / written * 1e6, wal=wal / written,
+        table=_size(connection, "idempotency_keys") / written,
+        primary_key=_size(connection, "idempotency_keys_pkey") / written,
+        by_record=_size(connection, "idempotency_keys_by_record") / written,
+    )  # fmt: skip
 
 
 def _delete(connection: Connection) -> tuple[float, float]:

@@ -106,6 +106,28 @@ class Mark:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyCosts:
+    """What an `Idempotency-Key` costs beside its record, where keys are random."""
+
+    keys: int
+    insert: float
+    """Microseconds of processor time of PostgreSQL, 64 keys in a commit."""
+
+    wal: float
+    """Bytes of the write-ahead log, as the three below."""
+
+    table: float
+    primary_key: float
+    """The index that starts with the caller's text."""
+
+    by_record: float
+
+    @property
+    def bytes_per_key(self) -> float:
+        return self.table + self.primary_key + self.by_record
+
+
+@dataclass(frozen=True, kw_only=True)
 class Growth:
     """What `growth` found."""
 
@@ -121,6 +143,9 @@ class Growth:
     segment_bytes: float
     disk: float
     """Bytes a second, in writes of 8 MB that the disk acknowledges."""
+
+    keys: KeyCosts | None = None
+    """Files of earlier versions have none."""
 
 
 def write(found: Measurement | Growth, path: Path) -> None:
@@ -146,7 +171,8 @@ def read_growth(path: Path) -> Growth:
     """Return what a file of `growth` says; raises `BadMeasurement`."""
     told = _content(path, FORMAT[Growth], "growth")
     try:
-        found = Growth(**{**told, "marks": [Mark(**one) for one in told["marks"]]})
+        keys = KeyCosts(**told["keys"]) if told.get("keys") else None
+        found = Growth(**{**told, "marks": [Mark(**one) for one in told["marks"]], "keys": keys})
     except (KeyError, TypeError) as error:
         raise BadMeasurement(f"{path}: {type(error).__name__}: {error}") from None
     if not found.marks:

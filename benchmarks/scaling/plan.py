@@ -1,5 +1,6 @@
 """Measured beside predicted, and what a rate of predictions takes: how many of each part, and which is full first."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -20,6 +21,16 @@ SECONDS = (1.0, 20.0)
 """The shortest and the longest time of a simulation."""
 
 TRIES = 4
+
+FULL = 0.95
+"""A part that is busier than this has no time left."""
+
+IN_WORDS = {
+    "proxy": "proxies are full",
+    "gateway": "gateways are full",
+    "host": "hosts are full",
+    "postgres": "PostgreSQL is full",
+}
 
 
 def predicted(point: Point, costs: Costs, cores: int) -> Predicted:
@@ -78,8 +89,8 @@ def rooms(layout: Layout, costs: Costs, rows: int, commit: float) -> dict[str, f
 
 def fleet(rate: float, rows: int, costs: Costs, *, most_busy: float, p99: float, cells: int = 1) -> Fleet:
     """Return the smallest service of which no part is busier than `most_busy` in full batches, and whose p99, in
-    seconds, is kept. The simulation says what latency comes of it; a part is added where it is too long, unless that
-    does not help."""
+    seconds, is kept. The simulation says what latency comes of it; a part is added where it is too long. Where that
+    does not help, the service without these parts is returned, and `misses` says so."""
     layout = Layout(gateways=1, hosts=1, proxies=1, postgres_cores=1.0)
     room = rooms(layout, costs, rows, commit=BATCH.max_size)
     needed = {part: max(1, ceil(rate / (most_busy * there))) for part, there in room.items()}
@@ -126,6 +137,18 @@ def shares(one: Fleet) -> dict[str, float]:
     return {part: one.found.busy[part] / there for part, there in servers.items()}
 
 
+def misses(one: Fleet, *, p99: float, factor: float = 1.0) -> list[str]:
+    """Say in words which limits a fleet misses, and which parts have no time left in the batches that it makes. A
+    measured p99 is `factor` times as long as a predicted one."""
+    told = []
+    if one.found.p99 > p99:
+        told.append("p99 is too long")
+    elif factor * one.found.p99 > p99:
+        told.append(f"p99 is too long if it is {factor:.1f} times this one")
+    busy = shares(one)
+    return told + [words for part, words in IN_WORDS.items() if busy[part] >= FULL]
+
+
 def error(predicted: float, measured: float) -> float:
     """How far a prediction lies from what was measured, as a share of that."""
     return predicted / measured - 1
@@ -133,6 +156,4 @@ def error(predicted: float, measured: float) -> float:
 
 def typical(errors: Sequence[float]) -> float:
     """The median of errors without their sign."""
-    ordered = sorted(abs(one) for one in errors)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+    return statistics.median(abs(one) for one in errors)

@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import statistics
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,17 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.scaling import measurement, plan
+from benchmarks.scaling.comparison import Comparison, naive
 from benchmarks.scaling.costs import Costs, fitted_points
 from benchmarks.scaling.measurement import Growth, Measurement, Point
 from demur.traffic.database import Database
 
 CONNECTIONS: int = inspect.signature(Database).parameters["max_connections"].default
 """That a gateway opens to PostgreSQL at most."""
+
+
+GROUP = 64
+"""Rows in a commit."""
 
 
 def say(told: str) -> None:
@@ -68,15 +74,16 @@ def show_costs(costs: Mapping[str, Costs]) -> None:
         )
 
 
-def show_predicted(found: Measurement, costs: Mapping[str, Costs], most_others: float) -> None:
-    """Each point beside what the model says of it."""
-    rows, errors = [], []
+def show_predicted(found: Measurement, costs: Mapping[str, Costs], most_others: float) -> float:
+    """Each point beside what the model says of it. Return how many times as long as predicted a p99 is: the median of
+    the points that were not fitted, or 1 if there are none."""
+    rows, compared = [], []
     with progress() as bar:
         for point in bar.track(found.points):
             told = plan.predicted(point, costs[point.layout], int(found.cores))
             pairs = (told.per_second, point.per_second), (told.p50, point.p50), (told.p99, point.p99)
             fitted = point in fitted_points(found.points, point.layout, most_others)
-            errors.append((fitted, *(plan.error(*one) for one in pairs)))
+            compared.append(Comparison(point, told, naive(point, found.points, found.cores), fitted))
             rows.append([
                 point.layout, f"{point.gateways}, {point.hosts}", point.apart, str(point.rows), str(point.callers),
                 f"{point.others / point.seconds:.1f}",
@@ -88,18 +95,53 @@ def show_predicted(found: Measurement, costs: Mapping[str, Costs], most_others: 
     head = ["layout", "gateways, hosts", "apart", "rows", "callers", "others", "predictions/s", "p50 ms", "p99 ms"]
     table([*head, "its processor time was fitted"], rows)
     for fitted in (True, False):
-        there = [one[1:] for one in errors if one[0] is fitted]
+        there = [one for one in compared if one.fitted is fitted]
         if there:
-            middle = (f"{plan.typical([one[at] for one in there]):.0%}" for at in range(3))
+            errors = zip(*(one.errors for one in there), strict=True)
+            middle = ", ".join(f"{plan.typical(one):.0%}" for one in errors)
             what = "whose processor time was fitted" if fitted else "that were not fitted"
-            print(f"\nMedian error of {len(there)} points {what}: predictions/s, p50, p99: {', '.join(middle)}.")
+            print(f"\nMedian error of {len(there)} points {what}: predictions/s, p50, p99: {middle}.")
+    return show_signed_errors([one for one in compared if not one.fitted])
 
 
-def show_fleets(fleets: Sequence[plan.Fleet], costs: Costs, options: argparse.Namespace) -> None:
-    """What each rate takes. Nothing of it is measured."""
+def show_signed_errors(compared: Sequence[Comparison]) -> float:
+    """Whether the model errs in one direction, by the number of gateways and hosts, and how a guess without a model
+    does. Return how many times as long as predicted a p99 is."""
+    if not compared:
+        return 1.0
+    services = sorted({one.point.service for one in compared})
+    groups = {f"{layout}: {gateways}, {hosts}": [one for one in compared if one.point.service == service]
+              for service in services for layout, gateways, hosts in [service]}  # fmt: skip
+    groups |= {f"all with {number} gateways": [one for one in compared if one.point.gateways == number]
+               for number in sorted({one.point.gateways for one in compared})}  # fmt: skip
+    rows = []
+    for name, there in groups.items():
+        errors = [one.errors[0] for one in there]
+        guesses = [plan.error(one.naive, one.point.per_second) for one in there if one.naive is not None]
+        rows.append([
+            name, str(len(there)), str(sum(one > 0 for one in errors)), f"{statistics.median(errors):+.0%}",
+            f"{statistics.median(guesses):+.0%}" if guesses else "",
+        ])  # fmt: skip
+    print(
+        "\nPoints that were not fitted. A positive error says that the model promises more than was measured. The naive"
+        " guess is what the smallest service gave, times the processors that others left:"
+    )
+    head = ["gateways, hosts", "points", "promised too much", "median error of predictions/s", "median error, naive"]
+    table(head, rows)
+    factors = [one.point.p99 / one.told.p99 for one in compared]
+    factor = statistics.median(factors)
+    print(
+        f"\nA measured p99 is {factor:.1f} times the predicted one (median); it is longer in"
+        f" {sum(one > 1 for one in factors)} of {len(factors)} points."
+    )
+    return factor
+
+
+def show_fleets(fleets: Sequence[plan.Fleet], costs: Costs, options: argparse.Namespace, factor: float) -> None:
+    """What each rate takes, and which limits it misses. Nothing of it is measured."""
     print(
         f"\nThe model's: no part busier than {options.most_busy:.0%} in full batches, p99 at most {options.p99:g} ms,"
-        " without spare ones:"
+        f" without spare ones. Expect {factor:.1f} times the p99:"
     )
     head = [
         "predictions/s",
@@ -121,10 +163,11 @@ def show_fleets(fleets: Sequence[plan.Fleet], costs: Costs, options: argparse.Na
             f"{1000 * one.found.p50:.0f}, {1000 * one.found.p99:.0f}",
             *(f"{plan.shares(one)[part]:.0%}" for part in ("gateway", "host", "postgres", "flush")),
             f"{one.first}, at {one.room:,.0f}", f"{one.rate * costs.wal_bytes / 1e6:.1f}",
+            "; ".join(plan.misses(one, p99=options.p99 / 1000, factor=factor)) or "nothing",
         ]
         for one in fleets
     ]  # fmt: skip
-    table([*head, "full first, at predictions/s", "write-ahead log MB/s"], rows)
+    table([*head, "full first, at predictions/s", "write-ahead log MB/s", "misses"], rows)
 
 
 def show_sensitivity(one: plan.Fleet, costs: Costs, factor: float, *, most_busy: float, p99: float) -> None:
@@ -138,12 +181,23 @@ def show_sensitivity(one: plan.Fleet, costs: Costs, factor: float, *, most_busy:
         told = plan.asked(one.layout, dearer, one.rate, one.rows)
         room = plan.rooms(one.layout, dearer, one.rows, told.commit)
         first = min(room, key=room.__getitem__)
-        then = plan.fleet(one.rate, one.rows, dearer, most_busy=most_busy, p99=p99).layout
+        fleet = plan.fleet(one.rate, one.rows, dearer, most_busy=most_busy, p99=p99)
+        then = fleet.layout
         rows.append([
             part, f"{1000 * told.p50:.0f}, {1000 * told.p99:.0f}", f"{first}, at {room[first]:,.0f}",
             f"{then.gateways}, {then.hosts}, {then.proxies}, {then.postgres_cores:.0f}",
+            "; ".join(plan.misses(fleet, p99=p99)) or "nothing",
         ])  # fmt: skip
-    table(["larger", "p50, p99 ms", "full first, at", "gateways, hosts, proxies, processors of PostgreSQL then"], rows)
+    table(
+        [
+            "larger",
+            "p50, p99 ms",
+            "full first, at",
+            "gateways, hosts, proxies, processors of PostgreSQL then",
+            "they miss",
+        ],
+        rows,
+    )
 
 
 def show_growth(grown: Growth) -> None:
@@ -164,26 +218,38 @@ def show_growth(grown: Growth) -> None:
         f" record. A Parquet segment: {grown.segment:.1f} µs and {grown.segment_bytes:,.0f} bytes for a record."
         f" The disk took {grown.disk / 1e6:,.0f} MB/s."
     )
+    if (one := grown.keys) is not None:
+        print(
+            f"\nAn `Idempotency-Key` of random text, of {one.keys:,}: {one.insert:.1f} µs and {one.wal:,.0f} bytes of"
+            f" the log; {one.table:.0f} bytes in the table, {one.primary_key:.0f} in its primary key, which starts with"
+            f" the caller's text, and {one.by_record:.0f} in the index by record."
+        )
 
 
-def show_records(grown: Growth, options: argparse.Namespace) -> None:
+def show_records(grown: Growth, costs: Costs, options: argparse.Namespace) -> None:
     """What so many records take, and from which rate on one PostgreSQL is too small."""
     last, first = grown.marks[-1], grown.marks[0]
     records, cores = options.total, options.postgres_cores
     index = sum(last.indexes.values()) / last.records
     tables = sum(last.tables.values()) / last.records
     spent = last.insert + grown.delete
+    keys = grown.keys.bytes_per_key if grown.keys else None
+    whole = costs.parts["postgres"].per_row(GROUP, GROUP, GROUP) * 1e6
     rows = [
         ["tables", f"{records * tables / 1e12:.2f} TB"],
         ["indexes", f"{records * index / 1e9:,.0f} GB"],
         ["write-ahead log, all in all", f"{records * last.wal / 1e12:.2f} TB"],
+        *([["as many `Idempotency-Key`s, with their indexes", f"{records * keys / 1e12:.2f} TB"]] if keys else []),
         ["Parquet segments", f"{records * grown.segment_bytes / 1e12:.3f} TB"],
         [f"records whose indexes fill {options.memory:g} GB", f"{options.memory * 1e9 / index / 1e6:,.0f} million"],
         [f"an insert at {last.records:,} records beside one at {first.records:,}", f"{last.insert / first.insert:.2f}"],
         ["as above, random ids", f"{last.random_insert / first.random_insert:.2f}"],
-        [f"predictions/s that keep {cores:g} processors of PostgreSQL busy by {options.most_busy:.0%}, COPY alone",
+        [f"predictions/s that keep {cores:g} processors busy by {options.most_busy:.0%}, COPY of one connection alone",
          f"{options.most_busy * cores * 1e6 / last.insert:,.0f}"],
-        ["as above, where as many are deleted as are written", f"{options.most_busy * cores * 1e6 / spent:,.0f}"],
+        [f"as above, all processes of a PostgreSQL under a service, {GROUP} rows in a commit",
+         f"{options.most_busy * cores * 1e6 / whole:,.0f}"],
+        ["COPY of one connection, where as many are deleted as are written",
+         f"{options.most_busy * cores * 1e6 / spent:,.0f}"],
         [f"predictions/s that fill {options.disk:g} MB/s of disk with log and pages by {options.most_busy:.0%}",
          f"{options.most_busy * options.disk * 1e6 / (last.wal + tables + index):,.0f}"],
         ["predictions/s of one processor that writes segments", f"{1e6 / grown.segment:,.0f}"],

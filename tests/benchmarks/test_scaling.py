@@ -8,9 +8,11 @@ import pytest
 
 from benchmarks.scaling import measurement, plan
 from benchmarks.scaling.__main__ import main
+from benchmarks.scaling.comparison import Comparison, naive
 from benchmarks.scaling.costs import Cost, Costs, fit, fitted_points
-from benchmarks.scaling.measurement import PARTS, BadMeasurement, Growth, Mark, Measurement, Point
-from benchmarks.scaling.service import Layout, Load, Service, simulate
+from benchmarks.scaling.measurement import PARTS, BadMeasurement, Growth, KeyCosts, Mark, Measurement, Point
+from benchmarks.scaling.report import show_growth, show_signed_errors
+from benchmarks.scaling.service import Layout, Load, Predicted, Service, simulate
 from benchmarks.scaling.simulation import Clock, Gathering, Processors, Station, Variation, WriteAheadLog
 
 RNG_SEED = 7
@@ -160,6 +162,34 @@ def test_a_plan_keeps_its_limits() -> None:
     assert plan.fleet(10_000, 64, COSTS.larger("host", 3), most_busy=0.6, p99=0.1).layout.hosts > found.layout.hosts
 
 
+def fleet(*, p99: float = 0.05, hosts: float = 0.5) -> plan.Fleet:
+    busy = {"proxy": 0.1, "gateway": 0.2, "host": hosts, "postgres": 0.3, "flush": 1.0}
+    found = Predicted(per_second=100.0, p50=0.01, p99=p99, busy=busy, call=1.0, commit=1.0)
+    return plan.Fleet(rate=100.0, rows=1, layout=Layout(gateways=1, hosts=1), found=found, first="host", room=200.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "factor", "words"),
+    [
+        (fleet(), 1.0, []),
+        (fleet(), 2.0, []),  # the limit itself is kept
+        (fleet(), 2.1, ["p99 is too long if it is 2.1 times this one"]),
+        (fleet(p99=0.11), 2.1, ["p99 is too long"]),
+        (fleet(hosts=0.99), 1.0, ["hosts are full"]),
+        (fleet(p99=0.11, hosts=0.99), 1.0, ["p99 is too long", "hosts are full"]),
+    ],
+)
+def test_what_a_plan_misses_is_said(found: plan.Fleet, factor: float, words: list[str]) -> None:
+    assert plan.misses(found, p99=0.1, factor=factor) == words
+
+
+def test_a_plan_that_cannot_keep_its_p99_says_so() -> None:
+    slow = replace(COSTS, flush_seconds=0.2)  # more gateways and hosts do not help
+    found = plan.fleet(100, 1, slow, most_busy=0.6, p99=0.1)
+    assert (found.layout.gateways, found.layout.hosts) == (1, 1)
+    assert plan.misses(found, p99=0.1) == ["p99 is too long"]
+
+
 def point(costs: Costs = COSTS, **told) -> Point:
     found = {"rows": 1, "callers": 1, "requests": 1000, "calls": 1000, "commits": 1000, **told}
     work = {
@@ -200,6 +230,33 @@ def test_larger_services_are_not_fitted() -> None:
     assert fitted_points([replace(POINTS[0], others=9.0), POINTS[1]], "one node", 0.5) == POINTS[1:2]
     with pytest.raises(BadMeasurement, match="nothing was measured on four nodes; there is: one node, three nodes"):
         fitted_points([*POINTS, *more], "four nodes")
+
+
+def test_a_guess_without_a_model_goes_by_the_processors_that_others_left() -> None:
+    small = point(callers=16, requests=4000, others=5.0)  # others left 1.5 of 2 processors
+    large = point(callers=16, requests=4000, others=10.0, gateways=2)
+    assert naive(large, [small, large], 2) == pytest.approx(400 / 1.5)
+    assert naive(small, [small, large], 2) is None
+    assert naive(point(callers=64, gateways=2), [small, large], 2) is None  # the small one was not asked that
+    apart = replace(small, apart="host", requests=2000)
+    assert naive(replace(large, apart="host"), [small, apart, large], 2) == pytest.approx(200 / 1.5)
+
+
+def test_errors_are_shown_with_their_sign(capsys) -> None:
+    told = Predicted(per_second=150.0, p50=0.01, p99=0.02, busy={}, call=1.0, commit=1.0)
+    one = Comparison(point(p99=0.02), told, None, fitted=False)  # 100 a second were measured
+    two = Comparison(point(p99=0.06, gateways=2), replace(told, per_second=80.0), 120.0, fitted=False)
+    more = Comparison(point(p99=0.08, gateways=2), told, 140.0, fitted=False)
+    assert show_signed_errors([one, two, more]) == pytest.approx(3.0)
+    shown = capsys.readouterr().out
+    for line in (
+        "| one node: 1, 1 | 1 | 1 | +50% |  |",
+        "| one node: 2, 1 | 2 | 1 | +15% | +30% |",
+        "| all with 2 gateways | 2 | 1 | +15% | +30% |",
+        "A measured p99 is 3.0 times the predicted one (median); it is longer in 2 of 3 points.",
+    ):
+        assert line in shown
+    assert show_signed_errors([]) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -262,12 +319,14 @@ GROWTH = Growth(
         )
     ],
     delete=5.0, delete_wal=200.0, segment=5.0, segment_bytes=90.0, disk=1e8,
+    keys=KeyCosts(keys=1000, insert=13.0, wal=424.0, table=126.0, primary_key=88.0, by_record=32.0),
 )  # fmt: skip
 
 
 def test_the_tables_are_shown(tmp_path, monkeypatch, capsys) -> None:
     files = tmp_path / "points.json", tmp_path / "growth.json"
-    measurement.write(Measurement(cores=2, flush_seconds=1e-3, flush_cv=0.2, points=POINTS), files[0])
+    points = [*POINTS, replace(POINTS[2], gateways=2)]
+    measurement.write(Measurement(cores=2, flush_seconds=1e-3, flush_cv=0.2, points=points), files[0])
     measurement.write(GROWTH, files[1])
     assert measurement.read_growth(files[1]) == GROWTH
     words = ["scaling", "model", "--json", str(files[0]), "--growth", str(files[1]), "--rates", "50"]
@@ -275,8 +334,24 @@ def test_the_tables_are_shown(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(plan, "SECONDS", (0.5, 2.0))
     main()
     shown = capsys.readouterr().out
-    for line in ("| 50 | 1 | 1 | 1 | 1 |", "Measured / predicted", "| indexes | 40 GB |", "predictions a second, 1 in"):
+    for line in (
+        "| 50 | 1 | 1 | 1 | 1 |", "Measured / predicted", "| indexes | 40 GB |", "predictions a second, 1 in",
+        "| all with 2 gateways | 1 |", "A measured p99 is ", "| misses |", "as many `Idempotency-Key`s", "| 0.25 TB |",
+        "| as above, all processes of a PostgreSQL under a service, 64 rows in a commit | 194,430 |",
+    ):  # fmt: skip
         assert line in shown
+
+
+def test_a_file_of_growth_without_keys_is_read(tmp_path, capsys) -> None:
+    path = tmp_path / "growth.json"
+    measurement.write(replace(GROWTH, keys=None), path)
+    told = json.loads(path.read_text())
+    del told["keys"]  # as it was written before keys were measured
+    path.write_text(json.dumps(told))
+    grown = measurement.read_growth(path)
+    assert grown == replace(GROWTH, keys=None)
+    show_growth(grown)
+    assert "Idempotency-Key" not in capsys.readouterr().out
 
 
 def test_a_missing_file_is_named(tmp_path, monkeypatch) -> None:
