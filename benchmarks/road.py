@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 import orjson
-import psutil
 import torch
 from rich.console import Console
 from rich.table import Table
 from uuid_utils.compat import uuid7
 
+from benchmarks.processor_time import spent_by_server, spent_since
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.access import needs
 from demur.serve.config.file import Config
@@ -131,24 +131,6 @@ async def asked(app: Any, path: str, body: bytes, *, keyed: bool = False) -> int
     return status
 
 
-def backends(folder: Path) -> list[psutil.Process]:
-    """The processes of the PostgreSQL server whose data lies under this folder."""
-    (pid_file,) = folder.rglob("postmaster.pid")
-    postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
-    return [postmaster, *postmaster.children(recursive=True)]
-
-
-def spent_by(processes: list[psutil.Process]) -> float:
-    total = 0.0
-    for process in processes:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return total
-
-
 def least(work: Callable[[], Any], rows: int, times: int = 60) -> float:
     """Microseconds of this thread's processor time for each row: the least of five rounds."""
     rounds = []
@@ -236,8 +218,7 @@ async def measured(options: argparse.Namespace, folder: Path) -> None:
             ours, theirs, hosts = [], [], []
             profile = cProfile.Profile() if options.profile else None
             for number in range(options.rounds + 1):
-                pg = backends(folder)
-                before, cpu = spent_by(pg), time.process_time()
+                before, cpu = spent_by_server(folder), time.process_time()
                 if profile and number == 1:
                     profile.enable()
                 for _ in range(options.times):
@@ -251,11 +232,12 @@ async def measured(options: argparse.Namespace, folder: Path) -> None:
                 count = options.times * (options.batch if n == 1 else n)
                 if number:
                     ours.append((time.process_time() - cpu) / count * 1e6)
-                    theirs.append((spent_by(pg) - before) / count * 1e6)
+                    theirs.append(spent_since(before) / count * 1e6)
+                    asked_of_host = max(remembered.asked, key=lambda one: len(one[0]))
                     at = time.process_time()
                     for _ in range(options.times // 4):
-                        await host.decide(*remembered.asked[0])
-                    hosts.append((time.process_time() - at) / (options.times // 4 * len(remembered.asked[0][0])) * 1e6)
+                        await host.decide(*asked_of_host)
+                    hosts.append((time.process_time() - at) / (options.times // 4 * len(asked_of_host[0])) * 1e6)
             middle = statistics.median
             table.add_row(
                 what, str(options.batch), f"{middle(ours):.1f}", f"{middle(theirs):.1f}", f"{middle(hosts):.1f}"

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import psycopg
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus
@@ -26,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from uuid_utils.compat import uuid7
 
+from benchmarks.processor_time import spent_by
 from demur.audit.ledger.export import FROM
 from demur.audit.ledger.from_database import read_ledger
 from demur.serve.database.opening import open_database
@@ -275,15 +275,6 @@ def without() -> list[Way]:
         Way(name, lambda to, block: copying.copy_columns(to, [block]), schema=schema)
         for name, schema in WITHOUT.items()
     ]
-
-
-def spent_by(pid: int) -> float:
-    """Seconds of processor time, to the nanosecond where the kernel tells them."""
-    try:
-        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
-    except (OSError, IndexError):
-        times = psutil.Process(pid).cpu_times()
-        return times.user + times.system
 
 
 def measured(way: Way, connection: Connection, rows: int, n: int, rng: random.Random) -> tuple[float, float, float]:

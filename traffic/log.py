@@ -59,12 +59,13 @@ FORGOTTEN = (
 
 CLAIM_KEYS = (
     "insert into idempotency_keys (key, position, fingerprint, record_id)"
-    f" select key, position, {KEYED.format(key='key', fingerprint='fingerprint')}, record_id"
-    " from unnest(%s::text[], %s::integer[], %s::bytea[], %s::uuid[])"
-    " with ordinality told (key, position, fingerprint, record_id, place),"
+    f" select key, position, {KEYED.format(key='key', fingerprint='digest')}, record_id"
+    " from rows from (json_to_recordset(%s::json) as (key text, position integer, digest bytea, record_id uuid))"
+    " with ordinality told (key, position, digest, record_id, place),"
     ' digest_keys order by key collate "C", position, place'
     " on conflict (key, position) do nothing returning record_id"
 )
+"""As JSON, like the records: the driver writes an array value by value."""
 
 FIND_KEYS = (
     "select n, told.key, position, record_id,"
@@ -163,16 +164,13 @@ def claim_keys(connection: Connection, uses: Mapping[UUID, KeyUse]) -> set[UUID]
     """
     if not uses:
         return set()
-    taken = connection.execute(
-        CLAIM_KEYS,
-        (
-            [use.stored for use in uses.values()],
-            [use.position for use in uses.values()],
-            [use.fingerprint for use in uses.values()],
-            list(uses),
-        ),
-        prepare=True,
-    ).fetchall()
+    told = [
+        {"key": use.stored, "position": use.position, "digest": rf"\x{use.fingerprint.hex()}", "record_id": record_id}
+        for record_id, use in uses.items()
+    ]
+    taken = connection.execute(CLAIM_KEYS, (_json(told),), prepare=True)
+    if taken.rowcount == len(uses):
+        return set()
     return uses.keys() - {record_id for (record_id,) in taken}
 
 

@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from uuid_utils.compat import uuid7
 
+from benchmarks.processor_time import spent_by
 from benchmarks.scaling.measurement import Growth, KeyCosts, Mark
-from benchmarks.writing import made_up, spent_by
+from benchmarks.writing import made_up
 from demur.serve.database.opening import open_database
 from demur.serve.database.postgres import EmbeddedPostgres
 from demur.traffic import copying, log

@@ -98,7 +98,9 @@ class HostCaller(Frames):
         try:
             method, arguments, named = unpacked(body)
             answer = await self._host.methods[method](*arguments, **named)
-        except Exception as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a library in another language may raise what is no Exception
             return packed_error(error)
         try:
             reply = packed(DONE, answer)

@@ -79,9 +79,12 @@ def unpacked(body: bytes | bytearray) -> tuple[Any, ...]:
     return parts
 
 
-def packed_error(error: Exception) -> bytes:
-    """A reply with the error and its traceback, or with the traceback alone where the error does not survive it."""
+def packed_error(error: BaseException) -> bytes:
+    """A reply with the error and its traceback, or with the traceback alone: where the error does not survive it, or is
+    no `Exception` and would end what reads it."""
     told = "".join(traceback.format_exception(error))
+    if not isinstance(error, Exception):
+        return packed(FAILED, (None, told))
     try:
         reply = packed(FAILED, (error, told))
         unpacked(reply)

@@ -1,13 +1,12 @@
 """What was answered before under Idempotency-Keys: looked up for all requests together that come meanwhile."""
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from demur.serve.contract.batching import GreedyBatcher
 from demur.serve.contract.commit import CommitResult
 from demur.serve.gateway import journal
+from demur.serve.gateway.database_calls import PATIENCE_SECONDS, DatabaseCalls
 from demur.serve.telemetry.telemetry import Queue
 from demur.traffic.database import Database
 from demur.traffic.log import KeyReused
@@ -34,9 +33,14 @@ class LookUp:
 class Replays:
     """Looks for what a retry was answered before."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._threads = ThreadPoolExecutor(AT_A_TIME, "keys")  # slow reads never keep a prediction waiting
+    def __init__(self, database: Database, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._calls: DatabaseCalls[KeyUse, dict[int, CommitResult] | KeyReused] = DatabaseCalls(
+            database,
+            journal.replays,
+            done="looked up an Idempotency-Key",
+            threads=AT_A_TIME,
+            patience_seconds=patience_seconds,
+        )
         self._lookups: GreedyBatcher[LookUp, dict[int, CommitResult] | KeyReused] = GreedyBatcher(
             self._look_up,
             max_size=LOOKUP_SIZE,
@@ -59,6 +63,4 @@ class Replays:
         return "keys", "", self._lookups.queued, MOST_LOOKUPS
 
     async def _look_up(self, asked: Sequence[LookUp]) -> list[dict[int, CommitResult] | KeyReused]:
-        uses = [one.use for one in asked]
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, journal.replays, self._database, uses)
+        return await self._calls.call([one.use for one in asked])

@@ -10,7 +10,7 @@ from demur.serve.contract.batching import GreedyBatcher, Overloaded
 from demur.serve.contract.commit import BatchWriting, CommitOutcome, ToWrite
 from demur.serve.contract.rows import ModelRow, PendingRow, RowOutcome
 from demur.serve.gateway import journal
-from demur.serve.gateway.committer import Committer
+from demur.serve.gateway.database_calls import DatabaseCalls
 from demur.serve.gateway.finish import Finisher
 from demur.serve.gateway.redaction import Redaction, RedactionFailed
 from demur.serve.gateway.upstream import UpstreamProblem, problem_of
@@ -40,7 +40,7 @@ class Writer:
         self._redaction = redaction
         self._clock = clock
         self._telemetry = telemetry
-        self._committer = Committer(database, journal.commit)
+        self._database_calls = DatabaseCalls(database, journal.commit, done="written a record")
         self._commits: GreedyBatcher[ToWrite, list[CommitOutcome]] = GreedyBatcher(
             self._commit,
             max_size=COMMIT_SIZE,
@@ -50,7 +50,7 @@ class Writer:
             weigh=len,
         )
         self._failures: GreedyBatcher[FailedRequest, None] = GreedyBatcher(
-            Committer(database, journal.note_failures).commit,
+            DatabaseCalls(database, journal.note_failures, done="written a record").call,
             max_size=COMMIT_SIZE,
             in_flight=1,
             max_queued=MOST_COMMITS,
@@ -124,7 +124,7 @@ class Writer:
     async def _commit(self, items: list[ToWrite]) -> list[list[CommitOutcome]]:
         began = time.perf_counter()
         try:
-            results = await self._committer.commit(items)
+            results = await self._database_calls.call(items)
         except Exception:
             self._telemetry.not_committed()
             raise

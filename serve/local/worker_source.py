@@ -31,6 +31,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from demur.serve.deployments.socket_frames import user_of_peer
 from demur.serve.local.serve_imports import import_serve
 from demur.serve.local.worker_start import ASK_SECONDS, FILES, OOM_SCORE
 
@@ -203,6 +204,8 @@ def fork_until_left(door: socket.socket) -> Request | None:
             return None
         asking, _ = door.accept()
         with asking, suppress(OSError, ValueError):  # who asks has ended meanwhile, and Ray will ask again
+            if user_of_peer(asking) != os.geteuid():  # its folder lets nobody else in, and this does not rest on that
+                continue
             asking.settimeout(ASK_SECONDS)
             files: list[int] = []
             pid = 1

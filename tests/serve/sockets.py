@@ -14,6 +14,10 @@ class Unsendable(Exception):
         super().__init__(first)
 
 
+class LibraryPanic(BaseException):
+    """As libraries in Rust raise it."""
+
+
 class FakeHost:
     """Waits until it is told to go on, where its input says so."""
 
@@ -40,6 +44,8 @@ class FakeHost:
                 raise ValueError("no such number")
             case "unsendable":
                 raise Unsendable("one", "two")
+            case "panic":
+                raise LibraryPanic("index out of bounds")
             case "cancelled":
                 raise asyncio.CancelledError
             case "function":

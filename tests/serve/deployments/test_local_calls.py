@@ -122,6 +122,8 @@ def test_what_a_host_raises_is_raised_with_its_traceback(folder, run):
             assert "in decide" in str(raised.value.__cause__)
             with pytest.raises(HostFailed, match="Unsendable: one"):
                 await decide(local, 1, "unsendable")
+            with pytest.raises(HostFailed, match="LibraryPanic: index out of bounds"):
+                await decide(local, 1, "panic")
             with pytest.raises(HostFailed, match="cancelled"):
                 await decide(local, 1, "cancelled")
             with pytest.raises(NotAnswered, match="cannot be sent"):

@@ -6,7 +6,9 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 
@@ -144,6 +146,35 @@ def test_files_of_requests_that_make_no_sense_are_closed(source, folder, program
         ask_and_leave(folder.workers, told)
     assert asked(folder.workers, program, TOLD="second")["ray"] is True
     assert len(os.listdir(f"/proc/{source.pid}/fd")) == before
+
+
+STRANGER = """
+import os, socket, sys
+with socket.socket(socket.AF_UNIX) as end:
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    end.settimeout(10)
+    end.connect(sys.argv[1])
+    print(end.recv(1))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_who_gets_hold_of_the_socket_is_not_listened_to(program):
+    with tempfile.TemporaryDirectory() as outer:
+        folder = make_run_folder(Path(outer))
+        process = start_source(folder.workers)
+        tell_node_process(process, os.getpid())
+        try:
+            asked(folder.workers, program, TOLD="first")
+            for one in (Path(outer), folder.workers.parent, folder.workers):
+                one.chmod(0o777)
+            stranger = [sys.executable, "-c", STRANGER, str(folder.workers)]
+            said = subprocess.run(stranger, capture_output=True, text=True, timeout=60, check=True).stdout
+            assert said == "b''\n"
+            assert asked(folder.workers, program, TOLD="second")["ray"] is True
+        finally:
+            process.kill()
+            process.communicate()
 
 
 def test_a_worker_with_an_environment_of_its_own_is_left_to_ray(source, folder, program, tmp_path):

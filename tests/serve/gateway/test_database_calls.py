@@ -7,11 +7,14 @@ import pytest
 
 from demur.serve.contract.commit import Writing
 from demur.serve.gateway import journal
-from demur.serve.gateway.committer import Committer
+from demur.serve.gateway.database_calls import DatabaseCalls
+from demur.serve.gateway.replays import Replays
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
+from demur.traffic.record import KeyUse
 from tests.conftest import entry, new_case
 
+KEYS_LOCKED = "lock table idempotency_keys in access exclusive mode"
 LOCKED = "lock table records in access exclusive mode"
 
 
@@ -22,17 +25,17 @@ def writing():
 
 def test_who_waits_for_a_database_that_has_stopped_is_told_so(database):
     async def main():
-        committer = Committer(database, journal.commit, patience_seconds=0.2)
+        calls = DatabaseCalls(database, journal.commit, done="written a record", patience_seconds=0.2)
         stuck, refused, written = writing(), writing(), writing()
         with database.transaction() as connection:
             connection.execute(LOCKED)
             with pytest.raises(DatabaseUnavailable, match=r"has not written a record within 0\.2 s"):
-                await committer.commit([stuck])
+                await calls.call([stuck])
             with pytest.raises(DatabaseUnavailable, match="has not written"):
-                await committer.commit([refused])  # at once: the thread is not free
+                await calls.call([refused])  # at once: the thread is not free
         while True:
             try:
-                ((done,),) = await committer.commit([written])
+                ((done,),) = await calls.call([written])
                 break
             except DatabaseUnavailable:
                 await asyncio.sleep(0.01)
@@ -57,14 +60,34 @@ def test_what_fails_while_nobody_waits_for_it_is_no_trouble(database):
         return journal.commit(opened, writings)
 
     async def main():
-        committer = Committer(database, fail_at_first, patience_seconds=0.01)
+        calls = DatabaseCalls(database, fail_at_first, done="written a record", patience_seconds=0.01)
         with pytest.raises(DatabaseUnavailable, match="has not written"):
-            await committer.commit([writing()])
+            await calls.call([writing()])
         go.set()
         while True:
             try:
-                return await committer.commit([writing()])
+                return await calls.call([writing()])
             except DatabaseUnavailable:
                 await asyncio.sleep(0.01)
 
     assert len(asyncio.run(main())) == 1
+
+
+def test_look_ups_of_keys_do_not_wait_for_a_database_that_has_stopped(database):
+    def use(name):
+        return KeyUse(key=name, position=0, fingerprint=b"x" * 32)
+
+    async def main():
+        replays = Replays(database, patience_seconds=0.2)
+        with database.transaction() as connection:
+            connection.execute(KEYS_LOCKED)
+            for name in ("a", "b", "c"):  # the third one finds no free thread
+                with pytest.raises(DatabaseUnavailable, match=r"has not looked up an Idempotency-Key within 0\.2 s"):
+                    await asyncio.wait_for(replays.of(use(name)), timeout=10)
+        while True:
+            try:
+                return await replays.of(use("d"))
+            except DatabaseUnavailable:
+                await asyncio.sleep(0.01)
+
+    assert asyncio.run(main()) == {}
