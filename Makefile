@@ -47,7 +47,7 @@ vulnerabilities: $(VENV)/dev ## look up what is known against the locked package
 	@$(BIN)/python -m locks.vulnerabilities --required
 
 test-fuzz: $(VENV)/dev ## throw 50,000 drawn and hostile requests at every door (half an hour)
-	@DEMUR_FUZZ_INPUTS=50000 $(BIN)/python -m pytest -s tests/fuzz
+	@DEMUR_FUZZ_INPUTS=50000 $(BIN)/python -m pytest -s tests/fuzz --timeout 7200
 
 format: $(VENV)/dev ## format, and repair what the linter can repair
 	@$(BIN)/ruff check --fix .

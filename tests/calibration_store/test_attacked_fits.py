@@ -54,8 +54,8 @@ def half_right(rng: np.random.Generator, n: int = 400) -> LabelledOutput:
     [
         ("correctness", {"method": "sgr"}, one_label),
         ("correctness", BY_BETTING, one_label),
-        ("vector", {"method": "sgr"}, one_label),
-        ("histogram_binning", BY_BETTING, one_label),
+        pytest.param("vector", {"method": "sgr"}, one_label, marks=pytest.mark.long),
+        pytest.param("histogram_binning", BY_BETTING, one_label, marks=pytest.mark.long),
         ("isotonic", BY_BETTING, half_right),
     ],
 )

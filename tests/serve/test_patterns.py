@@ -161,6 +161,7 @@ def measure_growth(read, make) -> None:
         before = took
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
 def test_the_time_grows_with_the_text(name, caplog):
     caplog.set_level(logging.CRITICAL)

@@ -203,7 +203,7 @@ def test_copies_draw_different_numbers_and_a_generator_that_was_used_is_found():
     assert done.stdout.split() == ["False", "True"]
 
 
-@pytest.mark.parametrize("kind", LIBRARIES)
+@pytest.mark.parametrize("kind", ["transformers", pytest.param("classifier", marks=pytest.mark.long)])
 def test_what_hosts_share_needs_neither_ray_nor_scikit_learn_and_starts_no_thread(kind):
     code = (
         "import os, sys\n"

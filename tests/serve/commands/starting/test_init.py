@@ -343,7 +343,12 @@ def fitted_trees(kind, rows, answer):
     return lightgbm.LGBMClassifier(n_estimators=3, min_child_samples=2, verbose=-1).fit(rows, answer).booster_
 
 
-TREES = [("xgboost", "trees.json"), ("xgboost", "trees.ubj"), ("lightgbm", "trees.txt")]
+TREES = [
+    ("xgboost", "trees.json"),
+    pytest.param("xgboost", "trees.ubj", marks=pytest.mark.long),
+    pytest.param("lightgbm", "trees.txt", marks=pytest.mark.long),
+]
+"""By day one kind of file: the others differ in how a host reads them, which its own tests show."""
 
 
 @pytest.mark.slow

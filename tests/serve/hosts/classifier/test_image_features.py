@@ -31,7 +31,7 @@ def grey(pixels: np.ndarray) -> str:
     return url(png(width, height, depth=8, rows=b"".join(b"\0" + row.tobytes() for row in pixels)))
 
 
-@pytest.mark.parametrize("side", [24, 40, 100, 501, 1000])
+@pytest.mark.parametrize("side", [24, 40, 100, 501, pytest.param(1000, marks=pytest.mark.long)])
 def test_enlarged_digits_are_predicted_as_they_were_before_pictures_were_shrunk(classifier, digits, side):
     rows = digit_rows(digits)[:100]
     eight = [np.rint(np.asarray(row["input"]) * 255).astype(np.uint8) for row in rows]
