@@ -171,8 +171,8 @@ def test_over_http(client, ids):
 
 def test_whoever_waits_is_told(client, ids):
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(client.get, f"/v1/predictions/{ids[0]}", params={"wait": 20})
+        waiting = pool.submit(client.get, f"/v1/predictions/{ids[0]}", params={"wait": 60})
         while not waiting.done():
             client.post("/v1/outcomes/batch", json={"items": [{"id": ids[0], "label": "3"}]})
         assert waiting.result().json()["outcome"]["label"] == "3"
-        assert waiting.result().elapsed.total_seconds() < 15
+        assert waiting.result().elapsed.total_seconds() < 55
