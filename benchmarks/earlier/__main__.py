@@ -79,6 +79,10 @@ def compared(before: Costs, now: Costs) -> list[tuple[str, float, float, float, 
     return rows
 
 
+def shown(milliseconds: float) -> str:
+    return f"{milliseconds:,.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", help="a commit, of this repository")
@@ -111,7 +115,7 @@ def main() -> int:
         table.add_column(column, justify="right")
     for path, *numbers, before_wall, wall in compared(costs["before"], costs["now"]):
         before, now, ratio = numbers
-        table.add_row(path, f"{before:,.3g}", f"{now:,.3g}", f"{ratio:.2f}", f"{before_wall:,.3g}", f"{wall:,.3g}")
+        table.add_row(path, shown(before), shown(now), f"{ratio:.2f}", shown(before_wall), shown(wall))
     Console(width=140).print(table)
     return 0
 
