@@ -8,11 +8,13 @@ Weights are random and made here; nothing is downloaded. A part that fails is to
 
 import argparse
 import json
+import os
 import platform
 import shlex
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeElapsedColumn
 
 from benchmarks.gpu.engines import engines
 from benchmarks.gpu.forward import forward, transfers
-from benchmarks.gpu.plan import Plan, Results, in_short, plan_of
+from benchmarks.gpu.plan import SHAPES, WAYS, Plan, Results, in_short, plan_of
 from benchmarks.gpu.scores import scores
 from benchmarks.gpu.serving import serving
 from benchmarks.gpu.sharing import sharing
@@ -44,6 +46,10 @@ def main() -> int:
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1 or cpu")
     parser.add_argument("--small", action="store_true", help="small models and little time")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--sizes", nargs="+", type=int, choices=SHAPES, help="of encoders, in millions of parameters")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, help="of a forward pass")
+    parser.add_argument("--numbers", nargs="+", choices=["float32", "bfloat16"], help="that models compute with")
+    parser.add_argument("--batches", nargs="+", type=int)
     parser.add_argument("--seconds", type=float, help="of each measurement")
     parser.add_argument("--table", type=Path, help="write the tables there as well, in Markdown")
     parser.add_argument("--json", type=Path, help="write every figure there")
@@ -54,21 +60,32 @@ def main() -> int:
         parser.error("--seconds must be above 0")
     if options.small and options.device == "cpu":
         torch.set_num_threads(1)  # small sums are slower in two threads
-    plan = plan_of(options.device, small=options.small, seconds=options.seconds)
-    tables, failed = measured(plan, options.parts)
-    told = "\n".join([heading(plan), *(table.markdown() for table in tables)])
-    print(told)
-    if options.table:
-        options.table.write_text(told)
-    if options.json:
-        options.json.write_text(json.dumps({**machine(plan), "tables": [vars(one) for one in tables]}, indent=1))
+    plan = _as_wished(plan_of(options.device, small=options.small, seconds=options.seconds), options)
+
+    def keep(tables: list[Results]) -> None:  # after each part: what comes later may take too long
+        if options.table:
+            options.table.write_text(told_in_markdown(plan, tables))
+        if options.json:
+            options.json.write_text(json.dumps({**machine(plan), "tables": [vars(one) for one in tables]}, indent=1))
+
+    tables, failed = measured(plan, options.parts, keep)
+    print(told_in_markdown(plan, tables))
     for name, why in failed.items():
         print(f"{name} failed: {why}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def measured(plan: Plan, parts: list[str]) -> tuple[list[Results], dict[str, str]]:
-    """Return the tables, and which parts failed, each with its error."""
+def _as_wished(plan: Plan, options: argparse.Namespace) -> Plan:
+    wished = {"ways": options.ways, "dtypes": options.numbers, "batches": options.batches}
+    if options.sizes:
+        wished["shapes"] = [SHAPES[size] for size in options.sizes]
+    return replace(plan, **{name: value for name, value in wished.items() if value})
+
+
+def measured(
+    plan: Plan, parts: list[str], keep: Callable[[list[Results]], None]
+) -> tuple[list[Results], dict[str, str]]:
+    """Return the tables, and which parts failed, each with its error. `keep` is called after each part."""
     tables, failed = [], {}
     console = Console(stderr=True)
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeElapsedColumn())
@@ -81,6 +98,7 @@ def measured(plan: Plan, parts: list[str]) -> tuple[list[Results], dict[str, str
             except (Exception, SystemExit) as error:  # time on a GPU is dear: the other parts go on
                 console.print(traceback.format_exc(), markup=False)
                 failed[name] = in_short(error)
+            keep(tables)
             bar.remove_task(task)
             bar.advance(all_parts)
     return tables, failed
@@ -100,9 +118,15 @@ def machine(plan: Plan) -> dict[str, Any]:
     return {
         **found,
         "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
         "python": platform.python_version(),
         **versions,
     }
+
+
+def told_in_markdown(plan: Plan, tables: list[Results]) -> str:
+    """Return the heading and the tables."""
+    return "\n".join([heading(plan), *(table.markdown() for table in tables)])
 
 
 def heading(plan: Plan) -> str:

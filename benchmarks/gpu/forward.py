@@ -1,5 +1,6 @@
 """The forward pass of encoders by size, numbers and batch, with and without a compiler; and what transfers take."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,13 +8,12 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from benchmarks.gpu.plan import Plan, Results, in_short, timed
+from benchmarks.gpu.plan import COMPILED, GRAPH, Plan, Results, in_short, timed
 from benchmarks.serving.models import LABELS, WORDS, Shape
+from demur.serve.hosts.classifier.loading import compiled, device_of
 
 Inputs = dict[str, torch.Tensor]
 Run = Callable[[Inputs], torch.Tensor]
-
-PLAIN, COMPILED, GRAPH = "plain", "torch.compile", "CUDA graph"
 
 
 def network(shape: Shape, dtype: str, device: str) -> Any:
@@ -24,7 +24,7 @@ def network(shape: Shape, dtype: str, device: str) -> Any:
         num_attention_heads=shape.heads, intermediate_size=4 * shape.dimensions, num_labels=len(LABELS),
         max_position_embeddings=128,
     )  # fmt: skip
-    return BertForSequenceClassification(config).to(device, getattr(torch, dtype)).eval()
+    return BertForSequenceClassification(config).to(device_of(device), getattr(torch, dtype)).eval()
 
 
 def inputs(batch: int, tokens: int, device: str) -> Inputs:
@@ -35,14 +35,23 @@ def inputs(batch: int, tokens: int, device: str) -> Inputs:
 
 def forward(plan: Plan, tick: Callable[[], None]) -> Results:
     """Measure each size, type of numbers, batch and way."""
-    columns = ("parameters, millions", "numbers", "batch", "way", "ms a batch", "rows/s", "MiB of GPU memory")
+    columns = (
+        "parameters, millions",
+        "numbers",
+        "batch",
+        "way",
+        "first, s",
+        "ms a batch",
+        "rows/s",
+        "MiB of GPU memory",
+    )
     table = Results(f"Forward passes, {plan.tokens} tokens a text", columns, words=0)
     for shape in plan.shapes:
         for dtype in plan.dtypes:
             module = network(shape, dtype, plan.device)
             millions = sum(parameter.numel() for parameter in module.parameters()) / 1e6
             for batch in plan.batches:
-                for way in ways(plan, batch):
+                for way in plan.ways:
                     table.rows.append([millions, dtype, batch, way, *_measured(plan, module, way, batch)])
                 tick()
             del module
@@ -52,31 +61,27 @@ def forward(plan: Plan, tick: Callable[[], None]) -> Results:
     return table
 
 
-def ways(plan: Plan, batch: int) -> list[str]:
-    """Return what is tried; in a small plan the compiler once."""
-    if plan.is_gpu:
-        return [PLAIN, COMPILED, GRAPH]
-    return [PLAIN, COMPILED] if batch == plan.batches[-1] and not plan.small else [PLAIN]
-
-
 def _measured(plan: Plan, module: Any, way: str, batch: int) -> list[Any]:
     given = inputs(batch, plan.tokens, plan.device)
     if plan.is_gpu:
         torch.cuda.reset_peak_memory_stats()
     try:
         with torch.inference_mode():
+            began = time.perf_counter()
             run = runner(module, way, given)
+            run(given).cpu()
+            first = time.perf_counter() - began
             milliseconds = timed(lambda: run(given), plan)
     except Exception as error:  # of the compiler, of a capture, of memory: the other rows are of use without it
-        return [in_short(error), None, None]
+        return [None, in_short(error), None, None]
     memory = torch.cuda.max_memory_allocated() / 2**20 if plan.is_gpu else None
-    return [milliseconds, batch / milliseconds * 1000, memory]
+    return [first, milliseconds, batch / milliseconds * 1000, memory]
 
 
 def runner(module: Any, way: str, given: Inputs) -> Run:
-    """Return the forward pass in one of the ways; a CUDA graph takes inputs of this one size."""
+    """Return the forward pass in one of the ways. Hosts compile in the same way. A CUDA graph takes one size."""
     if way == COMPILED:
-        fast = torch.compile(module)
+        fast = compiled(module)
         return lambda some: fast(**some).logits
     if way == GRAPH:
         return _captured(module, given)
@@ -109,7 +114,7 @@ def transfers(plan: Plan, tick: Callable[[], None]) -> Results:
     table = Results("Transfers of a batch", ("what", "batch", "KiB", "ms"), words=1)
     if not plan.is_gpu:
         table.notes.append("On a CPU nothing is transferred; these rows only show that the command runs.")
-    width, labels = plan.shapes[-1].dimensions, len(LABELS)
+    width, labels = plan.encoder.dimensions, len(LABELS)
     for batch in plan.batches:
         logits = torch.randn(batch, labels, device=plan.device)
         embedding = torch.randn(batch, width, device=plan.device)

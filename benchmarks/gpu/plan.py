@@ -10,8 +10,8 @@ import torch
 
 from benchmarks.serving.models import Shape
 
-FEWEST = 5
-"""Times that anything is measured, however long it takes."""
+WARM_UPS, FEWEST = 3, 3
+"""Times that anything is done before it is measured, fewer where it is slow; and that it is measured, however slow."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,15 @@ class Plan:
 
     device: str
     shapes: Sequence[Shape]
+    """Encoders whose forward passes are measured."""
+
+    encoder: Shape
+    """The one of all other parts."""
+
     dtypes: Sequence[str]
+    ways: Sequence[str]
+    """Of a forward pass."""
+
     batches: Sequence[int]
     tokens: int
     fitted_rows: Sequence[int]
@@ -43,17 +51,24 @@ class Plan:
         return self.device.startswith("cuda")
 
 
-SHAPES = (Shape(384, 6, 6), Shape(768, 12, 12), Shape(1024, 24, 16), Shape(1024, 32, 16))
-"""Some 11, 87, 304 and 405 million parameters."""
+SHAPES = {11: Shape(384, 6, 6), 87: Shape(768, 12, 12), 304: Shape(1024, 24, 16), 405: Shape(1024, 32, 16)}
+"""By millions of parameters, about."""
+
+SMALL = Shape(64, 2, 2)
+
+PLAIN, COMPILED, GRAPH = WAYS = ("plain", "torch.compile", "CUDA graph")
 
 
 def plan_of(device: str, *, small: bool, seconds: float | None) -> Plan:
     """Return the plan for a device; a small one ends in about a minute on two cores."""
+    is_gpu = device.startswith("cuda")
     if small:
         return Plan(
             device=device,
-            shapes=[Shape(64, 2, 2)],
+            shapes=[SMALL],
+            encoder=SMALL,
             dtypes=["float32", "bfloat16"],
+            ways=WAYS if is_gpu else [PLAIN],
             batches=[1, 16],
             tokens=16,
             fitted_rows=[500],
@@ -65,8 +80,10 @@ def plan_of(device: str, *, small: bool, seconds: float | None) -> Plan:
         )
     return Plan(
         device=device,
-        shapes=SHAPES,
+        shapes=list(SHAPES.values()),
+        encoder=SHAPES[87],
         dtypes=["float32", "bfloat16"],
+        ways=WAYS if is_gpu else [PLAIN, COMPILED],
         batches=[1, 8, 64, 256],
         tokens=64,
         fitted_rows=[5_000, 50_000],
@@ -124,10 +141,14 @@ def timed(work: Callable[[], Any], plan: Plan, *, seconds: float | None = None) 
             torch.cuda.synchronize()
         return (time.perf_counter() - began) * 1000
 
-    for _ in range(3):
+    length = seconds or plan.seconds
+    end = time.perf_counter() + length
+    for _ in range(WARM_UPS):
         once()
+        if time.perf_counter() > end:
+            break
     taken: list[float] = []
-    end = time.perf_counter() + (seconds or plan.seconds)
+    end = time.perf_counter() + length
     while time.perf_counter() < end or len(taken) < FEWEST:
         taken.append(once())
     return statistics.median(taken)

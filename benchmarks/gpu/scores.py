@@ -22,7 +22,7 @@ from demur.uncertainty.scores import Formula, Score
 def scores(plan: Plan, tick: Callable[[], None]) -> Results:
     """Measure a batch without a score, with one in NumPy, and with the same one on the device."""
     columns = ("score", "batch", "no score, ms", "in NumPy, ms", "on the device, ms", "largest difference")
-    shape = plan.shapes[min(1, len(plan.shapes) - 1)]
+    shape = plan.encoder
     title = f"Scores of an encoder of {shape.dimensions} dimensions and {shape.layers} layers, from texts to scores"
     table = Results(title, columns, words=1)
     table.notes.append(

@@ -22,30 +22,36 @@ SCORES = {
 
 def serving(plan: Plan, tick: Callable[[], None]) -> Results:
     """Measure single predictions and batches, and each way in turns."""
-    shape, dtype = plan.shapes[min(1, len(plan.shapes) - 1)], "float32" if plan.small else plan.dtypes[-1]
+    shape, dtype = plan.encoder, "float32" if plan.small else plan.dtypes[-1]
     title = f"demur beside bare, an encoder of {shape.dimensions} dimensions and {shape.layers} layers, {dtype}"
     columns = ("scores", "batch", "callers", "way", "predictions/s", "p50 ms", "p99 ms", "CPU ms a request")
     table = Results(title, columns, words=1)
     for name, scores in SCORES.items():
         if not plan.small or name == "of embeddings":
-            table.rows += in_own_process(_asked, plan, shape, dtype, name, scores)
+            rows, note = in_own_process(_asked, plan, shape, dtype, name, scores)
+            table.rows += rows
+            table.notes.append(note)
             tick()
     return table
 
 
-def _asked(plan: Plan, shape: Shape, dtype: str, name: str, scores: tuple[str, ...]) -> list[list[Any]]:
-    """The rows of a service with these scores."""
+def _asked(plan: Plan, shape: Shape, dtype: str, name: str, scores: tuple[str, ...]) -> tuple[list[list[Any]], str]:
+    """The rows of a service with these scores, and where the time of the processor goes."""
     # Ray shows each replica its own GPU as the first
     host = {"device": "cuda" if plan.is_gpu else "cpu", "dtype": dtype, "gpus": 0.4 if plan.is_gpu else 0}
     lines = [Line("encoder", callers) for callers in plan.callers]
     lines += [Line("encoder", callers, BATCH) for callers in plan.callers[:2]]
     with Site(["encoder"], shape=shape, host=host, scores=scores, policy=POLICY) as site:
         site.start(list(WAYS))
-        return [
-            [name, line.batch, line.concurrency, way, *_medians(runs)]
-            for line in lines
-            for way, runs in _in_turns(site, line, plan).items()
-        ]
+        found = {line: _in_turns(site, line, plan) for line in lines}
+    rows = [
+        [name, line.batch, line.concurrency, way, *_medians(runs)]
+        for line, by_way in found.items()
+        for way, runs in by_way.items()
+    ]
+    busiest = lines[len(plan.callers) - 1]
+    told = "; ".join(f"{way}: {_by_process(runs)}" for way, runs in found[busiest].items())
+    return rows, f"Scores {name}, {busiest.concurrency} callers, CPU ms a request by process. {told}."
 
 
 def _in_turns(site: Site, line: Line, plan: Plan) -> dict[str, list[Run]]:
@@ -62,3 +68,9 @@ def _medians(runs: list[Run]) -> list[float]:
     rate = statistics.median(run.predictions_per_second for run in runs)
     latencies = [statistics.median(run.seen.milliseconds(percent) for run in runs) for percent in (50, 99)]
     return [rate, *latencies, statistics.median(run.cpu_milliseconds for run in runs)]
+
+
+def _by_process(runs: list[Run]) -> str:
+    names = sorted({name for run in runs for name in run.by_process})
+    spent = {name: statistics.median(run.by_process.get(name, 0.0) for run in runs) for name in names}
+    return ", ".join(f"{name} {value:.3f}" for name, value in spent.items() if value >= 0.001)

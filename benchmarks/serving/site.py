@@ -18,7 +18,7 @@ import httpx
 import psutil
 import yaml
 
-from benchmarks.serving.client import Load, Seen, ask, json_bodies, settle
+from benchmarks.serving.client import Load, Seen, json_bodies, run, settle
 from benchmarks.serving.models import LABELS, ROOT, SENTENCES, Shape, encoder, labelled, texts
 from benchmarks.serving.plain_ray import QUIET, READY
 from demur.calibration_store.store import ArtifactStore
@@ -144,6 +144,8 @@ class Site:
         if set(ways) - {"usual"}:
             self._run(config, ways)
         self._processes = Service(self.postgres)
+        # One client for all: a new process imports the main module again, which for some benchmarks means torch
+        self._client = self._stack.enter_context(multiprocessing.get_context("spawn").Pool(1))
 
     def _start_usual(self) -> None:
         self._usual_port = _free_port()
@@ -197,7 +199,7 @@ class Site:
 
     def ask(self, line: Line, way: str, seconds: float) -> Run:
         before = self._processes.cpu_seconds()
-        seen = ask(Load(self.url(line, way), self.bodies(line, way), line.concurrency, seconds))
+        seen = self._client.apply(run, (Load(self.url(line, way), self.bodies(line, way), line.concurrency, seconds),))
         after = self._processes.cpu_seconds()
         spent = {name: seconds - before.get(name, 0.0) for name, seconds in after.items()}
         if set(seen.statuses) != {200}:

@@ -19,7 +19,11 @@ MOST_TOGETHER = 512
 """Rows in one forward pass, repeated ones counted."""
 
 LARGE = 10_000_000
-"""Parameters from which on a model is held up by the size of its tensors rather than by the number of its calls."""
+"""Parameters from which on a CPU is held up by the size of a model's tensors rather than by the number of its calls."""
+
+LARGE_ROWS = 64
+"""Rows of a large model in one forward pass on a GPU, which the calls of a few rows hold up; on a CPU those of the
+batch."""
 
 Features = Mapping[str, torch.Tensor]
 Forward = Callable[[Features], torch.Tensor]
@@ -41,7 +45,7 @@ class DropoutPasses:
             self._shares = self._can_share(features)
         n = len(next(iter(features.values())))
         seed = int(torch.randint(2**62, ()))  # so that torch.manual_seed decides here too
-        together = n if self._is_large else MOST_TOGETHER
+        together = self._rows_together(n, next(iter(features.values())).device)
         rows = max(1, together // passes)
         counts = _parts_of(passes, max(1, together // rows))
         done = []
@@ -50,6 +54,11 @@ class DropoutPasses:
                 part = {name: tensor[start : start + rows] for name, tensor in features.items()}
                 done.append(torch.cat([self._repeated(part, count, masks) for count in counts], dim=1))
         return torch.cat(done)
+
+    def _rows_together(self, n: int, device: torch.device) -> int:
+        if not self._is_large:
+            return MOST_TOGETHER
+        return n if device.type == "cpu" else max(n, LARGE_ROWS)
 
     def _repeated(self, features: Features, passes: int, masks: "Masks") -> torch.Tensor:
         n = len(next(iter(features.values())))

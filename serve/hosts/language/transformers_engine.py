@@ -14,7 +14,7 @@ from demur.serve.config.hosts.language import TransformersHost
 from demur.serve.contract.engine import Asking, EngineFailed, Gives, LabelLogprobs, Piece
 from demur.serve.contract.messages import Message
 from demur.serve.hosts.checkpoint import check_writes, first_line, local_folder
-from demur.serve.hosts.classifier.loading import best_device, with_adapter
+from demur.serve.hosts.classifier.loading import device_of, with_adapter
 from demur.serve.hosts.language.adapter import check_adapter
 from demur.serve.hosts.language.decoding import Decoder, DecodingRequest, DecodingRow, Place, as_array
 from demur.serve.hosts.language.prompt_tokens import ChatTemplate, PromptTokens
@@ -38,7 +38,7 @@ class TransformersEngine:
         """`variables` are those of the chat template. Raises `BadCheckpoint`."""
         folder = local_folder(checkpoint)
         check_writes(checkpoint)
-        where = torch.device(best_device() if device == "auto" else device)
+        where = device_of(device)
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32 if where.type == "cpu" else "auto")

@@ -1,4 +1,4 @@
-"""Scores that a device makes are those of the NumPy formulas, here on torch's CPU in the place of a GPU."""
+"""Scores that a device makes are those of the NumPy formulas: on a GPU, or on torch's CPU where there is none."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from tests.conftest import digit_rows
 from tests.serve.conftest import identity_of
 from tests.serve.hosting import RunningHost
 
-CPU = torch.device("cpu")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 RTOL, ATOL = 1e-10, 1e-12
 """Both ways compute in double precision and differ by the order of their sums."""
 
@@ -31,9 +31,8 @@ PASSES = sorted(name for name, (_, part) in FORMULAS.items() if part == "mc_prob
 
 
 @pytest.fixture(autouse=True)
-def cpu_makes_scores(monkeypatch):
-    monkeypatch.setattr(device_scores, "DEVICES", frozenset({"cpu"}))
-    monkeypatch.setattr("demur.serve.hosts.classifier.model.DEVICES", frozenset({"cpu"}))
+def device_makes_scores(monkeypatch):
+    monkeypatch.setattr("demur.serve.hosts.classifier.model.DEVICES", frozenset({DEVICE.type}))
 
 
 def fitted_on(features, classes, recipe):
@@ -52,10 +51,10 @@ def cloud(seed, n=400, d=12, offset=0.0):
 
 
 def on_device(score, rows):
-    made = device_score("a/b", score, CPU)
+    made = device_score("a/b", score, DEVICE)
     assert made is not None
-    (values,) = made_of([made], {made.part: torch.tensor(rows)})
-    return values.numpy()
+    (values,) = made_of([made], {made.part: torch.tensor(rows, device=DEVICE)})
+    return values.cpu().numpy()
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
@@ -85,9 +84,9 @@ def test_statistics_of_dropout_passes(name, classes):
     logits = np.random.default_rng(4).normal(size=(50, 6, classes)) * 4
     logits[0], logits[1, :, 0] = 0.0, 2000.0  # torn between all, and sure beyond doubt
     output = Output.from_logits(logits[:, 0], mc_logits=logits)
-    made = device_score("a/b", Formula(name=name), CPU)
-    values = made_of([made], {"mc_probabilities": probabilities_of_passes(torch.tensor(logits))})
-    np.testing.assert_allclose(values[0].numpy(), Formula(name=name).of(output), rtol=RTOL, atol=ATOL)
+    made = device_score("a/b", Formula(name=name), DEVICE)
+    values = made_of([made], {"mc_probabilities": probabilities_of_passes(torch.tensor(logits, device=DEVICE))})
+    np.testing.assert_allclose(values[0].cpu().numpy(), Formula(name=name).of(output), rtol=RTOL, atol=ATOL)
 
 
 def test_every_score_of_passes_has_its_twin():
@@ -96,7 +95,7 @@ def test_every_score_of_passes_has_its_twin():
 
 @pytest.mark.parametrize("score", [Formula(name="softmax_response"), Formula(name="max_logit"), Energy()])
 def test_scores_of_what_leaves_the_device_anyway_stay_in_numpy(score):
-    assert device_score("a/b", score, CPU) is None
+    assert device_score("a/b", score, DEVICE) is None
 
 
 def test_what_has_no_room_on_the_device_stays_in_numpy(monkeypatch, caplog):
@@ -104,7 +103,7 @@ def test_what_has_no_room_on_the_device_stays_in_numpy(monkeypatch, caplog):
         raise torch.OutOfMemoryError("20 GiB were asked for")
 
     monkeypatch.setattr(device_scores, "_placed", full)
-    assert device_score("digits-1/deep_knn", neighbours(*cloud(5)), CPU) is None
+    assert device_score("digits-1/deep_knn", neighbours(*cloud(5)), DEVICE) is None
     assert "digits-1/deep_knn is made by the CPU: 20 GiB" in caplog.text
 
 
@@ -202,7 +201,7 @@ def test_a_host_decides_alike_wherever_scores_are_made(reads_embedding, inputs, 
     assert "bald" in lifted
     assert len(lifted) > 1
     assert not host.panel.lineup.needs & {"embedding", "mc_probabilities"}
-    monkeypatch.setattr("demur.serve.hosts.classifier.model.DEVICES", frozenset({"cuda"}))
+    monkeypatch.setattr("demur.serve.hosts.classifier.model.DEVICES", frozenset())
     in_numpy, here = decided(config, store, inputs)
     assert in_numpy.panel.lineup.needs >= {"embedding", "mc_probabilities"}
     assert there.decided.actions == here.decided.actions

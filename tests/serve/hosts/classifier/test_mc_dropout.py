@@ -4,6 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from demur.serve.hosts.classifier import mc_dropout
 from demur.serve.hosts.classifier.mc_dropout import DropoutPasses, Masks, only_dropout_training
 
 
@@ -91,6 +92,18 @@ def test_where_rows_cannot_be_repeated_halfway_they_are_from_the_start():
     assert logits.shape == (7, 5, 3)
     assert model.rows_in_body > 7 * 5
     assert logits.std(dim=1).min() > 0
+
+
+@pytest.mark.parametrize(
+    ("large", "device", "together"),
+    [(False, "cpu", 512), (False, "cuda", 512), (True, "cpu", [1, 8, 200]), (True, "cuda", [64, 64, 200])],
+)
+def test_a_gpu_is_given_passes_of_a_large_model_together(monkeypatch, large, device, together):
+    monkeypatch.setattr(mc_dropout, "LARGE", 10 if large else 1000)
+    model = Head().eval()
+    passes = DropoutPasses(model, model)
+    found = [passes._rows_together(n, torch.device(device)) for n in (1, 8, 200)]
+    assert found == (together if large else [together] * 3)
 
 
 def test_passes_that_drop_nothing_are_all_alike():
