@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 import psutil
 
+from demur.traffic.database import one_line
+
 T = TypeVar("T")
 Say = Callable[[str], None]
 
@@ -35,7 +37,7 @@ LONGEST_PATH = 107 - len("/.s.PGSQL.5432")
 
 
 class EmbeddedDatabaseFailed(RuntimeError):
-    """The embedded PostgreSQL does not start. The message says where its log is."""
+    """The embedded PostgreSQL does not start. The message says where its log is, or which program failed."""
 
 
 class EmbeddedPostgres:
@@ -122,8 +124,9 @@ class EmbeddedPostgres:
             except (subprocess.CalledProcessError, AssertionError) as error:
                 trouble, may_still_start = error, (self._folder / "postmaster.pid").exists()
             if not may_still_start or time.monotonic() > deadline:
+                why = f"{its_log} says why" if its_log.exists() else one_line(trouble)  # it may have had no log yet
                 raise EmbeddedDatabaseFailed(
-                    f"the embedded PostgreSQL does not start ({type(trouble).__name__}); {its_log} says why"
+                    f"the embedded PostgreSQL does not start ({type(trouble).__name__}); {why}"
                 )
             time.sleep(0.5)
 

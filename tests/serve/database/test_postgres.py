@@ -171,10 +171,14 @@ def test_a_server_that_is_slow_to_begin_is_waited_for(has_log, package, data, mo
         assert len(asked) == 2
 
 
-def test_a_server_that_cannot_start_is_not_waited_for(package, data, monkeypatch):
-    def broken(_server):
+@pytest.mark.parametrize(
+    ("log", "told"), [(True, ".*log says why"), (False, "Command 'pg_ctl' returned non-zero exit status 1")]
+)
+def test_a_server_that_cannot_start_is_not_waited_for(package, data, monkeypatch, log, told):
+    def broken(server):
+        server.log.touch() if log else server.log.unlink(missing_ok=True)
         raise subprocess.CalledProcessError(1, "pg_ctl")
 
     monkeypatch.setattr(package, "ensure_postgres_running", broken)
-    with pytest.raises(EmbeddedDatabaseFailed, match=r"does not start \(CalledProcessError\); .*log says why"):
+    with pytest.raises(EmbeddedDatabaseFailed, match=rf"does not start \(CalledProcessError\); {told}"):
         EmbeddedPostgres(data)
