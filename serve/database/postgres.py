@@ -124,7 +124,7 @@ class EmbeddedPostgres:
             except (subprocess.CalledProcessError, AssertionError) as error:
                 trouble, may_still_start = error, (self._folder / "postmaster.pid").exists()
             if not may_still_start or time.monotonic() > deadline:
-                why = f"{its_log} says why" if its_log.exists() else one_line(trouble)  # it may have had no log yet
+                why = f"{its_log} says why" if its_log.exists() else one_line(trouble) or "it said nothing"
                 raise EmbeddedDatabaseFailed(
                     f"the embedded PostgreSQL does not start ({type(trouble).__name__}); {why}"
                 )

@@ -28,7 +28,7 @@ class DatabaseCalls(Generic[Item, Result]):
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """`function` returns what came of each item, or raises `DatabaseUnavailable`. `done` are the words for it, as
-        in "has not ...". Call no more groups at a time than there are threads."""
+        in "has not ...". A group that finds all threads busy waits for one, and that counts towards its patience."""
         self._database = database
         self._function = function
         self._done = done

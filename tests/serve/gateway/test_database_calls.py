@@ -81,13 +81,41 @@ def test_look_ups_of_keys_do_not_wait_for_a_database_that_has_stopped(database):
         replays = Replays(database, patience_seconds=0.2)
         with database.transaction() as connection:
             connection.execute(KEYS_LOCKED)
-            for name in ("a", "b", "c"):  # the third one finds no free thread
+            for name in ("a", "b"):
                 with pytest.raises(DatabaseUnavailable, match=r"has not looked up an Idempotency-Key within 0\.2 s"):
                     await asyncio.wait_for(replays.of(use(name)), timeout=10)
         while True:
             try:
-                return await replays.of(use("d"))
+                return await replays.of(use("c"))
             except DatabaseUnavailable:
                 await asyncio.sleep(0.01)
 
     assert asyncio.run(main()) == {}
+
+
+def test_one_thread_that_is_stuck_leaves_the_other_and_two_leave_none(database):
+    go = threading.Event()
+
+    def look_up(_database, group):
+        if group != ["quick"]:
+            go.wait()
+        return group
+
+    async def main():
+        calls = DatabaseCalls(database, look_up, done="answered", threads=2, patience_seconds=0.2)
+        for stuck in range(2):
+            with pytest.raises(DatabaseUnavailable, match="has not answered"):
+                await calls.call(["slow"])
+            if not stuck:
+                assert await calls.call(["quick"]) == ["quick"]
+        calls._patience_seconds = 3600  # now it is refused at once
+        with pytest.raises(DatabaseUnavailable, match="has not answered"):
+            await asyncio.wait_for(calls.call(["quick"]), timeout=10)
+        go.set()
+        while True:
+            try:
+                return await calls.call(["quick"])
+            except DatabaseUnavailable:
+                await asyncio.sleep(0.01)
+
+    assert asyncio.run(main()) == ["quick"]
