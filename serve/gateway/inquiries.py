@@ -12,6 +12,7 @@ from demur.serve.access.caller import Caller, owner_of
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.hosts import ModelFailed, UnknownModel
+from demur.serve.gateway.database_calls import DatabaseCalls
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.gateway.outcome_watch import OutcomeWatch
 from demur.serve.gateway.outcome_writer import OutcomeOrError, OutcomeResult, OutcomeWriter
@@ -19,8 +20,8 @@ from demur.serve.gateway.queue_room import COUNTED_BEYOND, QueueRoom
 from demur.traffic import log
 from demur.traffic.database import Database, DatabaseUnavailable
 
-HOST_SECONDS = 5
-"""So long a host has to say how it is."""
+HEALTH_SECONDS = 5.0
+"""So long a host has to say how it is, and the database."""
 
 COUNTED_FOR_HEALTH = 10_000
 """Without a limit, open cases are counted up to here."""
@@ -35,6 +36,9 @@ class Inquiries:
         self._database = database
         self._room = room
         self._outcomes = OutcomeWriter(config, database)
+        self._open_cases = DatabaseCalls(
+            database, _open_cases, done="counted the open cases", threads=2, patience_seconds=HEALTH_SECONDS
+        )
         self._outcome_watch = OutcomeWatch(database.dsn, share=config.limits.share_per_key)
 
     def close(self) -> None:
@@ -105,17 +109,8 @@ class Inquiries:
     async def health(self) -> dict[str, Any]:
         """How the database and every model are: `Health`."""
 
-        at_most = COUNTED_BEYOND * (self._room.most or COUNTED_FOR_HEALTH)
-
-        def ask_database() -> tuple[str, int | None]:
-            try:
-                with self._database.transaction() as connection:
-                    return "ok", open_cases(connection, at_most=at_most)
-            except DatabaseUnavailable:
-                return "unavailable", None
-
         (database, waiting), *states = await asyncio.gather(
-            asyncio.to_thread(ask_database), *(_health_of(client) for client in self._models.values())
+            self._database_health(), *(_health_of(client) for client in self._models.values())
         )
         models = dict(zip(self._models, states, strict=True))
         missing = [name for name, state in models.items() if state["status"] != "ok"]
@@ -128,6 +123,14 @@ class Inquiries:
             "review": {"open": waiting, "most_waiting": self._room.most, "full": self._room.full},
         }
 
+    async def _database_health(self) -> tuple[str, int | None]:
+        """Whether it is there, and how many cases are open."""
+        try:
+            (waiting,) = await self._open_cases.call([COUNTED_BEYOND * (self._room.most or COUNTED_FOR_HEALTH)])
+        except DatabaseUnavailable:
+            return "unavailable", None
+        return "ok", waiting
+
     async def model_health(self, model: str) -> dict[str, Any]:
         """How one model is: `ModelHealth`. Raises `UnknownModel`."""
         if model not in self._models:
@@ -135,10 +138,15 @@ class Inquiries:
         return await _health_of(self._models[model])
 
 
+def _open_cases(database: Database, limits: list[int]) -> list[int]:
+    with database.transaction() as connection:
+        return [open_cases(connection, at_most=limit) for limit in limits]
+
+
 async def _health_of(client: ModelClient) -> dict[str, Any]:
     """`ModelHealth`."""
     try:
-        state = await asyncio.wait_for(client.host.state(), HOST_SECONDS)
+        state = await asyncio.wait_for(client.host.state(), HEALTH_SECONDS)
     except Exception as error:  # any failure to answer is what we want to know
         return {
             "status": "failed" if isinstance(error, ModelFailed) else "not ready",
@@ -146,7 +154,7 @@ async def _health_of(client: ModelClient) -> dict[str, Any]:
             "shadow": None,
             "canary": None,
             "differs": [],
-            "detail": str(error) or f"no answer within {HOST_SECONDS} s",
+            "detail": str(error) or f"no answer within {HEALTH_SECONDS:g} s",
         }
     return {
         # what is only passed through needs none

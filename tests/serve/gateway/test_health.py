@@ -1,6 +1,7 @@
 """One model that cannot be served takes nobody else down, and health says which one it is, and why."""
 
 import copy
+import time
 
 import httpx
 import pytest
@@ -8,6 +9,7 @@ from starlette.testclient import TestClient
 
 from demur.calibration_store.store import ArtifactStore
 from demur.serve.config.file import Config
+from demur.serve.gateway import inquiries
 from demur.serve.gateway.left_out import LeftOut
 from demur.serve.web.native.app import gateway_app
 from demur.traffic.database import DatabaseUnavailable
@@ -130,3 +132,17 @@ def test_a_batch_that_is_repeated_says_which_items_are_on_record_from_before(
         assert [result["replayed"] for result in first] == [False, False]
         assert [result["replayed"] for result in again] == [True, False]
         assert first[0]["prediction"] == again[0]["prediction"]
+
+
+def test_a_database_that_hangs_is_told_in_time(quickstart, local_host, database, monkeypatch):
+    monkeypatch.setattr(inquiries, "HEALTH_SECONDS", 0.2)
+    with client_of(quickstart, {"digits": local_host}, database) as client:
+        with database.transaction() as connection:
+            connection.execute("lock table review_items in access exclusive mode")
+            for _ in range(3):  # the third finds no free thread
+                health = client.get("/healthz")
+                assert health.status_code == 503
+                assert health.json()["database"] == "unavailable"
+        until = time.monotonic() + 30
+        while client.get("/healthz").json()["database"] != "ok":
+            assert time.monotonic() < until
