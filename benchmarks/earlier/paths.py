@@ -43,18 +43,18 @@ TIMES = 9
 
 
 class Watch:
-    """The processor time of this process and of a PostgreSQL, and what paths took."""
+    """The processor time of this process and of a PostgreSQL, and what paths took.
 
-    def __init__(self, server: Path | None = None) -> None:
+    It is like `benchmarks.processor_time`, which an earlier tree may not have.
+    """
+
+    def __init__(self, server: Path) -> None:
         self._server = server
 
     def processors(self) -> float:
         """Return seconds, of the server's processes that live: to the nanosecond where the kernel tells them."""
-        own = time.process_time()
-        if self._server is None:
-            return own
         pid = int((self._server / "postgres" / "postmaster.pid").read_text().split()[0])
-        return own + sum(self._spent(child) for child in psutil.Process(pid).children())
+        return time.process_time() + sum(self._spent(child) for child in psutil.Process(pid).children())
 
     def _spent(self, process: psutil.Process) -> float:
         try:

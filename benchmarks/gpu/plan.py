@@ -27,7 +27,7 @@ class Plan:
 
     dtypes: Sequence[str]
     ways: Sequence[str]
-    """Of a forward pass."""
+    """Ways in which a forward pass is run: some of `WAYS`."""
 
     batches: Sequence[int]
     tokens: int

@@ -22,7 +22,7 @@ class Comparison:
 
     @property
     def errors(self) -> tuple[float, float, float]:
-        """Of predictions a second, p50 and p99."""
+        """Return the errors of predictions a second, of p50 and of p99, as shares of what was measured."""
         point, told = self.point, self.told
         return error(told.per_second, point.per_second), error(told.p50, point.p50), error(told.p99, point.p99)
 
