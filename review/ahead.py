@@ -22,6 +22,7 @@ def claim_ahead(
     """Claim the case that comes next for this person, beside the one that they hold; None when nothing is free. Where
     one is claimed ahead already it is that one, unless it is of another model than is wanted: then it is let go
     of."""
+    queue.take_turns(connection, reviewer)
     held = connection.execute(
         "select id, model, token from review_items where status = 'claimed' and claimed_by = %s and ahead"
         " and lease_until >= clock_timestamp() order by id for update",

@@ -38,6 +38,7 @@ def claim_together(
     order: QueueOrder = QueueOrder.AGE,
 ) -> None:
     """Claim cases of a model, in the order in which they come, until this person holds `MOST_TILES` of it."""
+    queue.take_turns(connection, reviewer)
     keep_together(connection, reviewer, model, lease_seconds=lease_seconds)
     held = [one for one in on_grid(connection, reviewer, model, scope) if one.status is Status.CLAIMED]
     for _ in range(MOST_TILES - len(held)):

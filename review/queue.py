@@ -71,6 +71,12 @@ def claim(
     return taken
 
 
+def take_turns(connection: Connection, reviewer: str) -> None:
+    """Wait until no other transaction claims cases for this person, and keep others waiting until this one ends. Two
+    tabs, or a page and what it asks for ahead, would else pass over the case that the other is about to get."""
+    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"claims of {reviewer}",))
+
+
 def claim_next(
     connection: Connection,
     reviewer: str,

@@ -8,8 +8,11 @@ import pytest
 from demur.review import ahead, cases, queue
 from demur.review.item import ReviewVerdict, Status
 from demur.review.queue import ClaimLost
+from demur.serve.config.file import Config
+from demur.serve.web.review.service import ReviewService
 from demur.traffic import log
 from tests.conftest import entry, new_case
+from tests.system.review_site import MODELS
 
 SHORT, FULL = 90.0, 3600.0
 SEVEN = ReviewVerdict(label="7", saw_prediction=True)
@@ -95,3 +98,26 @@ def test_seconds_count_from_the_opening(database, held):
     (opinion,) = run(database, cases.opinions_of, [held[0]])[held[0]]
     assert 0 <= opinion.seconds < 600
     assert not run(database, cases.case, held[0]).ahead
+
+
+@pytest.mark.parametrize("second", ["ahead", "next"])
+def test_two_claims_of_one_person_take_turns(database, held, second):
+    """What is asked for ahead may be under way when the answer before asks for the next case: it is that one."""
+    reviews = ReviewService(Config.model_validate({"models": MODELS}), database)
+    with ThreadPoolExecutor(1) as pool:
+        with database.transaction() as connection:
+            first = ahead.claim_ahead(connection, "ada", lease_seconds=SHORT, model="letters")
+            later = (
+                pool.submit(take, database, model="letters")
+                if second == "ahead"
+                else pool.submit(reviews.claim_next, "ada", model="letters")
+            )
+            with pytest.raises(TimeoutError):
+                later.result(timeout=0.5)
+        assert later.result(timeout=20).case_id == first.case_id == held[3]
+
+
+def test_claims_of_others_do_not_wait(database, held):
+    with database.transaction() as connection, ThreadPoolExecutor(1) as pool:
+        assert ahead.claim_ahead(connection, "ada", lease_seconds=SHORT).case_id == held[0]
+        assert pool.submit(take, database, "bob").result(timeout=20).case_id == held[1]

@@ -1,5 +1,6 @@
 """People work the queue in a real browser: at a real service, and at pages that are set up as each test needs them."""
 
+import re
 import time
 
 import httpx
@@ -118,21 +119,36 @@ def test_a_disagreement_is_resolved_by_a_third_person(site, as_reviewer):
     assert "Ada" in cleo.locator("main").inner_text()
 
 
-def test_a_lost_connection_loses_no_answer(site, as_reviewer):
+@pytest.mark.parametrize("has_next", [True, False], ids=["the next case is here", "the next case comes with the reply"])
+def test_a_lost_connection_loses_no_answer(site, as_reviewer, has_next):
     running = site()
     first, second = running.put("picture", "picture")
     ada = as_reviewer("Ada", running.url)
-    press(ada, "n")
-    at_case(ada, first)
+    if not has_next:
+        ada.route("**/in-place/ahead", lambda route: route.abort())
+    with ada.expect_request("**/in-place/ahead") as asked:
+        press(ada, "n")
+        at_case(ada, first)
+    if has_next:
+        asked.value.response().finished()
+    else:
+        ada.unroute("**/in-place/ahead")
     ada.context.set_offline(True)
     press(ada, "c")
     ada.keyboard.type("a flat top: 7? c n g u x")
     press(ada, "Escape", "3")
-    ada.get_by_role("status").filter(has_text="Not sent yet. No connection: trying again.").wait_for()
+    trouble = f"{'Your answer before is not' if has_next else 'Not'} sent yet. No connection: trying again."
+    ada.get_by_role("status").filter(has_text=re.compile(f"^{trouble}$")).wait_for()
     assert running.opinions(first) == []
+    seen = []
+    ada.on("request", lambda request: seen.append(request.url.rsplit("/", 1)[1]))
+    ada.on("response", lambda response: seen.append(f"reply to {response.url.rsplit('/', 1)[1]}"))
+    ada.route("**/answer", lambda route: (time.sleep(0.5), route.continue_()))  # after what else is tried again
     ada.context.set_offline(False)
     at_case(ada, second)
+    until(lambda: ada.wait_for_timeout(50) or "reply to answer" in seen)
     assert running.opinions(first) == [("Ada", "3", None, "a flat top: 7? c n g u x")]
+    assert "ahead" not in seen[: seen.index("reply to answer")]  # the reply brings the next case: the two would race
 
 
 def test_an_answer_whose_receipt_is_lost_counts_once(site, as_reviewer):

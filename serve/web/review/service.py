@@ -254,6 +254,7 @@ class ReviewService:
         """The case that this person holds already, if there is one; else the next that is free. None: there is none.
         `again`: also a case that they gave back a while ago."""
         with self._database.transaction() as connection:
+            queue.take_turns(connection, name)
             held = cases.listed(connection, Filter(statuses=(Status.CLAIMED,), model=model, claimed_by=name), limit=9)
             mine = [case for case in held if case.claimed_by == name]  # and the lease has not run out
             if mine:

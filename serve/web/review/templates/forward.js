@@ -12,6 +12,7 @@ let current = null; // the case that is shown: { form, lost, kept }
 let ahead = null; // { case_id, token, until, page }
 let asking = null; // while one is asked for
 let unsent = null; // the answer that is on its way, with the case after it shown already
+let arriving = false; // an answer is on its way, and the case after it comes with the reply
 let leaving = false;
 
 export const onShow = (page, last) => { begin = page; beginLast = last; };
@@ -22,7 +23,7 @@ export function at(shown) {
   if (shown && !ahead && !unsent) setTimeout(ask, 300); // when the page has settled
 }
 
-const wanted = () => current && Number(current.form.dataset.ahead) > 0 && !leaving;
+const wanted = () => current && Number(current.form.dataset.ahead) > 0 && !arriving && !leaving;
 const isHere = () => ahead && ahead.until > Date.now();
 
 function take(sent) {
@@ -36,7 +37,7 @@ async function ask(renews = false) {
   asking = postTo("in-place/ahead", { model: model || null, have });
   try {
     const reply = await asking;
-    if (reply.status === 200 && !unsent) take(reply.content.ahead);
+    if (reply.status === 200 && !unsent && !arriving) take(reply.content.ahead);
   } catch { /* no connection: then it comes with the answer */ }
   asking = null;
 }
@@ -112,7 +113,10 @@ export async function goOn({ caseId, token, answer, words, model, done }) {
   if (unsent) await unsent;
   if (asking && !isHere()) await asking.catch(() => {});
   const body = { token, ...answer, model: model || null };
-  if (!isHere()) return arrive(body, { caseId, model, done });
+  if (!isHere()) {
+    arriving = true;
+    return arrive(body, { caseId, model, done }).finally(() => { arriving = false; });
+  }
   const next = ahead, undoKey = next.page.getElementById("answer")?.dataset.undoKey ?? "u";
   ahead = null;
   const aside = onItsWay(words, undoKey);
