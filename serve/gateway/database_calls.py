@@ -1,9 +1,12 @@
 """Calls of the database in threads of their own, so that no caller waits for a database that has stopped."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from demur.traffic.database import Database, DatabaseUnavailable, described
 
@@ -13,6 +16,100 @@ Result = TypeVar("Result")
 PATIENCE_SECONDS = 10.0
 """How long a call may take. After that its callers are told that it did not succeed, although it still may: a record
 of which nobody knows the id does no harm."""
+
+
+class DatabaseThreads:
+    """A few threads that ask the database. For one event loop."""
+
+    def __init__(
+        self, database: Database, *, threads: int, name: str, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._database = database
+        self._patience_seconds = patience_seconds
+        self._most = threads
+        self._threads = ThreadPoolExecutor(threads, name)
+        self._free = threads
+        self._stuck = 0
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+
+    async def run(self, work: Callable[[Database], Result], *, done: str) -> Result:
+        """Return what came of it. `done` are the words for it, as in "has not ...". Raises `DatabaseUnavailable` where
+        it takes too long, counted from when a thread takes it, and at once for as long as every thread is stuck. The
+        work goes on where its caller stops waiting."""
+        if not await self._turn():
+            raise self._too_slow(done)
+        loop = asyncio.get_running_loop()
+        running = loop.run_in_executor(self._threads, work, self._database)
+        call = _RunningCall(loop.create_future())
+        late = loop.call_later(self._patience_seconds, self._is_stuck, call)
+        running.add_done_callback(partial(self._ended, call, late))
+        await call.known
+        if call.stuck:
+            raise self._too_slow(done)
+        return running.result()
+
+    async def _turn(self) -> bool:
+        """Wait for a thread; False where every one is stuck."""
+        if self._stuck == self._most:
+            return False
+        if self._free:
+            self._free -= 1
+            return True
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.result():
+                self._give_back()
+            raise
+
+    def _is_stuck(self, call: "_RunningCall") -> None:
+        call.stuck = True
+        call.tell()
+        self._stuck += 1
+        while self._stuck == self._most and self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(False)
+
+    def _ended(self, call: "_RunningCall", late: asyncio.TimerHandle, running: "asyncio.Future[Any]") -> None:
+        late.cancel()
+        call.tell()
+        self._stuck -= call.stuck
+        running.cancelled() or running.exception()  # where nobody waits for it any more, nobody need hear of it
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Let whoever has waited longest have the thread."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(True)
+                return
+        self._free += 1
+
+    def _too_slow(self, done: str) -> DatabaseUnavailable:
+        return DatabaseUnavailable(
+            f"PostgreSQL at {described(self._database.dsn)} has not {done} within"
+            f" {self._patience_seconds:g} s; see what holds it up"
+        )
+
+
+@dataclass(slots=True)
+class _RunningCall:
+    """A call that a thread is at."""
+
+    known: "asyncio.Future[None]"
+    """Done when it has ended, or takes longer than it may."""
+
+    stuck: bool = False
+    """Whether it takes longer than it may."""
+
+    def tell(self) -> None:
+        """Wake its caller, if that still waits."""
+        if not self.known.done():
+            self.known.set_result(None)
 
 
 class DatabaseCalls(Generic[Item, Result]):
@@ -28,35 +125,13 @@ class DatabaseCalls(Generic[Item, Result]):
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
         """`function` returns what came of each item, or raises `DatabaseUnavailable`. `done` are the words for it, as
-        in "has not ...". A group that finds all threads busy waits for one, and that counts towards its patience."""
-        self._database = database
+        in "has not ..."."""
         self._function = function
         self._done = done
-        self._patience_seconds = patience_seconds
-        self._most = threads
-        self._threads = ThreadPoolExecutor(threads, function.__name__)
-        self._stuck: set[asyncio.Future[list[Result]]] = set()
+        self._threads = DatabaseThreads(
+            database, threads=threads, name=function.__name__, patience_seconds=patience_seconds
+        )
 
     async def call(self, group: list[Item]) -> list[Result]:
-        """Return what came of each. Raises `DatabaseUnavailable` also where that takes too long, and then at once for
-        as long as no thread is free."""
-        if len(self._stuck) >= self._most:
-            raise self._too_slow()
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(self._threads, self._function, self._database, group)
-        done, _ = await asyncio.wait([work], timeout=self._patience_seconds)
-        if not done:
-            self._stuck.add(work)
-            work.add_done_callback(self._let_go)
-            raise self._too_slow()
-        return work.result()
-
-    def _let_go(self, work: "asyncio.Future[list[Result]]") -> None:
-        self._stuck.discard(work)
-        work.cancelled() or work.exception()  # nobody waits for it any more, and nobody need hear of it
-
-    def _too_slow(self) -> DatabaseUnavailable:
-        return DatabaseUnavailable(
-            f"PostgreSQL at {described(self._database.dsn)} has not {self._done} within"
-            f" {self._patience_seconds:g} s; see what holds it up"
-        )
+        """Return what came of each. Raises as `DatabaseThreads.run` does."""
+        return await self._threads.run(lambda database: self._function(database, group), done=self._done)

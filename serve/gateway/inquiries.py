@@ -12,7 +12,7 @@ from demur.serve.access.caller import Caller, owner_of
 from demur.serve.config.file import Config
 from demur.serve.contract import wire
 from demur.serve.contract.hosts import ModelFailed, UnknownModel
-from demur.serve.gateway.database_calls import DatabaseCalls
+from demur.serve.gateway.database_calls import DatabaseCalls, DatabaseThreads
 from demur.serve.gateway.model_client import ModelClient
 from demur.serve.gateway.outcome_watch import OutcomeWatch
 from demur.serve.gateway.outcome_writer import OutcomeOrError, OutcomeResult, OutcomeWriter
@@ -22,6 +22,9 @@ from demur.traffic.database import Database, DatabaseUnavailable
 
 HEALTH_SECONDS = 5.0
 """So long a host has to say how it is, and the database."""
+
+ASKED_AT_A_TIME = 4
+"""Questions about what was predicted, and outcomes, at which the database is at once; others wait for one to end."""
 
 COUNTED_FOR_HEALTH = 10_000
 """Without a limit, open cases are counted up to here."""
@@ -33,9 +36,9 @@ class Inquiries:
     def __init__(self, config: Config, models: Mapping[str, ModelClient], database: Database, room: QueueRoom) -> None:
         self._config = config
         self._models = models
-        self._database = database
         self._room = room
-        self._outcomes = OutcomeWriter(config, database)
+        self._threads = DatabaseThreads(database, threads=ASKED_AT_A_TIME, name="inquiries")
+        self._outcomes = OutcomeWriter(config, self._threads)
         self._open_cases = DatabaseCalls(
             database, _open_cases, done="counted the open cases", threads=2, patience_seconds=HEALTH_SECONDS
         )
@@ -64,8 +67,8 @@ class Inquiries:
     async def _became(self, record_id: UUID, caller: Caller | None) -> tuple[dict[str, Any], bool]:
         """What became of a prediction, and whether there is nothing to wait for any more."""
 
-        def read() -> tuple[dict[str, Any], bool]:
-            with self._database.transaction() as connection:
+        def read(database: Database) -> tuple[dict[str, Any], bool]:
+            with database.transaction() as connection:
                 record = log.find_one(connection, record_id)
                 if caller is not None:
                     caller.check_model(record.model)
@@ -81,7 +84,7 @@ class Inquiries:
                 )
                 return view, ended
 
-        return await asyncio.to_thread(read)
+        return await self._threads.run(read, done="told what became of a prediction")
 
     async def add_outcome(
         self, record_id: UUID, body: bytes, caller: Caller | None = None, key: str | None = None
@@ -98,13 +101,13 @@ class Inquiries:
     async def erase(self, record_id: UUID, *, by_whom: str, caller: Caller | None = None) -> dict[str, Any]:
         """Delete the input and the reply of a prediction: `ErasedView`. Doing it again changes nothing."""
 
-        def write() -> dict[str, Any]:
-            with self._database.transaction() as connection:
+        def write(database: Database) -> dict[str, Any]:
+            with database.transaction() as connection:
                 if caller is not None:
                     caller.check_model(log.find_one(connection, record_id).model)
                 return wire.erased_json(erasing.erase(connection, record_id, by_whom))
 
-        return await asyncio.to_thread(write)
+        return await self._threads.run(write, done="deleted an input")
 
     async def health(self) -> dict[str, Any]:
         """How the database and every model are: `Health`."""

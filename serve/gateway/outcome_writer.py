@@ -1,6 +1,5 @@
 """The truth about predictions, told one by one or many at a time: checked, and written once for an Idempotency-Key."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -12,6 +11,7 @@ from demur.serve.contract import wire
 from demur.serve.contract.body import read_apart
 from demur.serve.contract.corrections import checked_text
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.gateway.database_calls import DatabaseThreads
 from demur.serve.gateway.reading import read_outcome, read_outcomes
 from demur.serve.gateway.redaction import Redaction, RedactionFailed
 from demur.traffic import corrected_replies, log, outcome_log
@@ -36,15 +36,15 @@ OutcomeOrError = OutcomeResult | Exception
 class OutcomeWriter:
     """Writes what callers say about predictions."""
 
-    def __init__(self, config: Config, database: Database) -> None:
+    def __init__(self, config: Config, threads: DatabaseThreads) -> None:
         self._config = config
-        self._database = database
+        self._threads = threads
         self._redaction = Redaction(config.redact) if config.redact else None
 
     async def add(self, record_id: UUID, body: bytes, key: str | None, caller: Caller | None) -> OutcomeResult:
         """Note the truth about one prediction. Raises what is wrong with it."""
         item, use = await read_apart(len(body), lambda: read_outcome(record_id, body, key, caller))
-        (result,) = await asyncio.to_thread(self._write, [item], use, caller)
+        (result,) = await self._written([item], use, caller)
         if isinstance(result, Exception):
             raise result
         return result
@@ -54,14 +54,25 @@ class OutcomeWriter:
         raised."""
         most = self._config.limits.batch
         items, use = await read_apart(len(body), lambda: read_outcomes(body, key, caller, most=most))
-        return await asyncio.to_thread(self._write, items, use, caller)
+        return await self._written(items, use, caller)
+
+    async def _written(
+        self, items: Sequence[wire.OutcomeItem | InvalidRequest], use: KeyUse | None, caller: Caller | None
+    ) -> list[OutcomeOrError]:
+        return await self._threads.run(
+            lambda database: self._write(database, items, use, caller), done="written an outcome"
+        )
 
     def _write(
-        self, items: Sequence[wire.OutcomeItem | InvalidRequest], use: KeyUse | None, caller: Caller | None
+        self,
+        database: Database,
+        items: Sequence[wire.OutcomeItem | InvalidRequest],
+        use: KeyUse | None,
+        caller: Caller | None,
     ) -> list[OutcomeOrError]:
         results: dict[int, OutcomeOrError] = {}
         told: dict[int, NewOutcome] = {}
-        with self._database.transaction() as connection:
+        with database.transaction() as connection:
             models = outcome_log.models_of(connection, [one.id for one in items if isinstance(one, wire.OutcomeItem)])
             for at, item in enumerate(items):
                 if isinstance(item, InvalidRequest):

@@ -2,12 +2,15 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 
 from demur.serve.contract.commit import Writing
 from demur.serve.gateway import journal
-from demur.serve.gateway.database_calls import DatabaseCalls
+from demur.serve.gateway.database_calls import DatabaseCalls, DatabaseThreads
+from demur.serve.gateway.inquiries import ASKED_AT_A_TIME, Inquiries
+from demur.serve.gateway.queue_room import QueueRoom
 from demur.serve.gateway.replays import Replays
 from demur.traffic import log
 from demur.traffic.database import DatabaseUnavailable
@@ -108,7 +111,7 @@ def test_one_thread_that_is_stuck_leaves_the_other_and_two_leave_none(database):
                 await calls.call(["slow"])
             if not stuck:
                 assert await calls.call(["quick"]) == ["quick"]
-        calls._patience_seconds = 3600  # now it is refused at once
+        calls._threads._patience_seconds = 3600  # now it is refused at once
         with pytest.raises(DatabaseUnavailable, match="has not answered"):
             await asyncio.wait_for(calls.call(["quick"]), timeout=10)
         go.set()
@@ -119,3 +122,100 @@ def test_one_thread_that_is_stuck_leaves_the_other_and_two_leave_none(database):
                 await asyncio.sleep(0.01)
 
     assert asyncio.run(main()) == ["quick"]
+
+
+def test_the_wait_for_a_thread_does_not_count(database):
+    """Each takes a third of what it may, and the last waits longer than that for its turn."""
+
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="slow", patience_seconds=1.5)
+        return await asyncio.gather(
+            *(threads.run(lambda _, place=place: time.sleep(0.5) or place, done="answered") for place in range(5))
+        )
+
+    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
+
+
+def test_who_waits_for_a_thread_is_refused_when_all_are_stuck(database):
+    go = threading.Event()
+
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="stuck", patience_seconds=0.2)
+        asked = [asyncio.create_task(threads.run(lambda _: go.wait(), done="answered")) for _ in range(3)]
+        done, _ = await asyncio.wait(asked, timeout=20)
+        assert len(done) == 3
+        assert {type(one.exception()) for one in done} == {DatabaseUnavailable}
+        go.set()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("leaves", ["while it is asked", "while it waits", "as its turn comes"])
+def test_who_stops_waiting_leaves_the_thread_to_others(database, leaves):
+    go = threading.Event()
+
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="left", patience_seconds=20)
+        running = asyncio.create_task(threads.run(lambda _: go.wait(), done="answered"))
+        waiting = asyncio.create_task(threads.run(lambda _: "waited", done="answered"))
+        last = asyncio.create_task(threads.run(lambda _: "last", done="answered"))
+        await asyncio.sleep(0.1)
+        leaver = running if leaves == "while it is asked" else waiting
+        if leaves == "as its turn comes":
+            turn = threads._waiting[0]
+            go.set()
+            while not turn.done():
+                await asyncio.sleep(0)
+        leaver.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaver
+        go.set()
+        assert await asyncio.wait_for(last, timeout=20) == "last"
+        assert await asyncio.wait_for(threads.run(lambda _: "new", done="answered"), timeout=20) == "new"
+        return threads
+
+    threads = asyncio.run(main())
+    assert (threads._free, threads._stuck, len(threads._waiting)) == (1, 0, 0)
+
+
+def test_a_call_that_nobody_waits_for_counts_as_stuck(database):
+    go = threading.Event()
+
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="left", patience_seconds=0.2)
+        running = asyncio.create_task(threads.run(lambda _: go.wait(), done="answered"))
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(DatabaseUnavailable, match="has not answered"):
+            await asyncio.wait_for(threads.run(lambda _: None, done="answered"), timeout=20)
+        go.set()
+
+    asyncio.run(main())
+
+
+def test_questions_and_outcomes_do_not_wait_for_a_database_that_has_stopped(quickstart, database):
+    one = entry(model="digits")
+    with database.transaction() as connection:
+        log.append(connection, [one])
+    record_id = one.record.id
+    told = b'{"label": "3"}'
+
+    async def main():
+        inquiries = Inquiries(quickstart, {}, database, QueueRoom(None))
+        inquiries._threads._patience_seconds = 0.5
+        asked = [
+            lambda: inquiries.prediction(record_id),
+            lambda: inquiries.add_outcome(record_id, told),
+            lambda: inquiries.erase(record_id, by_whom="ada"),
+        ] * ASKED_AT_A_TIME
+        with database.transaction() as connection:
+            connection.execute("lock table records, outcomes, payloads in access exclusive mode")
+            results = await asyncio.wait_for(asyncio.gather(*(ask() for ask in asked), return_exceptions=True), 20)
+            assert {type(result) for result in results} == {DatabaseUnavailable}
+        while True:
+            try:
+                return await inquiries.prediction(record_id)
+            except DatabaseUnavailable:
+                await asyncio.sleep(0.05)
+
+    assert asyncio.run(main())["id"] == str(record_id)

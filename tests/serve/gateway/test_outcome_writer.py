@@ -11,6 +11,7 @@ from demur.serve.access.caller import Caller, Via
 from demur.serve.access.refusals import NotAllowed
 from demur.serve.config.access import Scope
 from demur.serve.contract.inputs import InvalidRequest
+from demur.serve.gateway.database_calls import DatabaseThreads
 from demur.serve.gateway.outcome_writer import OutcomeWriter
 from demur.traffic import log, outcome_log
 from demur.traffic.log import KeyReused, RecordNotFound
@@ -30,7 +31,11 @@ def ids(database):
 
 @pytest.fixture
 def writer(quickstart, database):
-    return OutcomeWriter(quickstart, database)
+    return writer_of(quickstart, database)
+
+
+def writer_of(config, database):
+    return OutcomeWriter(config, DatabaseThreads(database, threads=2, name="outcomes"))
 
 
 def tell(writer, items, key=None, caller=None):
@@ -114,20 +119,20 @@ def test_a_key_holds_after_the_input_is_forgotten(writer, database, ids):
     assert labels(database, ids[0]) == ["3"]
 
 
-def test_two_at_once_write_once(writer, database, ids):
+def test_two_at_once_write_once(quickstart, database, ids):
     items = [{"id": one, "label": "3"} for one in ids]
     with ThreadPoolExecutor(8) as pool:
-        all_results = list(pool.map(lambda _: tell(writer, items, "a-key"), range(8)))
+        all_results = list(pool.map(lambda _: tell(writer_of(quickstart, database), items, "a-key"), range(8)))
     assert sum(not result.replayed for results in all_results for result in results) == len(ids)
     assert all(labels(database, one) == ["3"] for one in ids)
 
 
-def test_two_at_once_with_different_bodies_under_one_key(writer, database, ids):
+def test_two_at_once_with_different_bodies_under_one_key(quickstart, database, ids):
     """Whoever comes second is refused, and never answered with what the first wrote."""
 
     def one(label):
         try:
-            return tell(writer, [{"id": ids[0], "label": label}], "a-key")
+            return tell(writer_of(quickstart, database), [{"id": ids[0], "label": label}], "a-key")
         except KeyReused as error:
             return error
 
