@@ -162,9 +162,9 @@ def test_a_plan_keeps_its_limits() -> None:
     assert plan.fleet(10_000, 64, COSTS.larger("host", 3), most_busy=0.6, p99=0.1).layout.hosts > found.layout.hosts
 
 
-def fleet(*, p99: float = 0.05, hosts: float = 0.5) -> plan.Fleet:
+def fleet(*, p99: float = 0.05, hosts: float = 0.5, call: float = 64.0) -> plan.Fleet:
     busy = {"proxy": 0.1, "gateway": 0.2, "host": hosts, "postgres": 0.3, "flush": 1.0}
-    found = Predicted(per_second=100.0, p50=0.01, p99=p99, busy=busy, call=1.0, commit=1.0)
+    found = Predicted(per_second=100.0, p50=0.01, p99=p99, busy=busy, call=call, commit=1.0)
     return plan.Fleet(rate=100.0, rows=1, layout=Layout(gateways=1, hosts=1), found=found, first="host", room=200.0)
 
 
@@ -176,6 +176,7 @@ def fleet(*, p99: float = 0.05, hosts: float = 0.5) -> plan.Fleet:
         (fleet(), 2.1, ["p99 is too long if it is 2.1 times this one"]),
         (fleet(p99=0.11), 2.1, ["p99 is too long"]),
         (fleet(hosts=0.99), 1.0, ["hosts are full"]),
+        (fleet(hosts=0.99, call=17.4), 1.0, ["hosts never rest, with 17 rows in a call"]),
         (fleet(p99=0.11, hosts=0.99), 1.0, ["p99 is too long", "hosts are full"]),
     ],
 )
