@@ -4,6 +4,7 @@ One clock rules all leases, that of the database. The table itself refuses a mov
 and notes every other one as an event.
 """
 
+import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -26,6 +27,13 @@ SEATS = (
     " ahead = false"
 )
 """What a case is after a claim that led to nothing."""
+
+
+TURN_SECONDS = 2.0
+"""How long a claim waits for others of the same person."""
+
+TRY_SECONDS = 0.02
+"""How long it waits between two looks."""
 
 
 class ClaimLost(RuntimeError):
@@ -73,8 +81,16 @@ def claim(
 
 def take_turns(connection: Connection, reviewer: str) -> None:
     """Wait until no other transaction claims cases for this person, and keep others waiting until this one ends. Two
-    tabs, or a page and what it asks for ahead, would else pass over the case that the other is about to get."""
-    connection.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"claims of {reviewer}",))
+    tabs, or a page and what it asks for ahead, would else pass over the case that the other is about to get. Whoever
+    holds others up for long (a machine that is gone, say) is waited for `TURN_SECONDS` and no longer."""
+    until = time.monotonic() + TURN_SECONDS
+    while not _has_turn(connection, reviewer) and time.monotonic() < until:
+        time.sleep(TRY_SECONDS)
+
+
+def _has_turn(connection: Connection, reviewer: str) -> bool:
+    asked = connection.execute("select pg_try_advisory_xact_lock(hashtextextended(%s, 0))", (f"claims of {reviewer}",))
+    return asked.fetchone() == (True,)
 
 
 def claim_next(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -34,47 +34,59 @@ class DatabaseThreads:
 
     async def run(self, work: Callable[[Database], Result], *, done: str) -> Result:
         """Return what came of it. `done` are the words for it, as in "has not ...". Raises `DatabaseUnavailable` where
-        it takes too long, counted from when a thread takes it, and at once for as long as every thread is stuck. The
-        work goes on where its caller stops waiting."""
-        if not await self._turn():
-            raise self._too_slow(done)
+        that takes too long, the wait for a thread included, and at once for as long as every thread is stuck. What a
+        thread has begun goes on where its caller stops waiting."""
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, work, self._database)
-        call = _RunningCall(loop.create_future())
-        late = loop.call_later(self._patience_seconds, self._is_stuck, call)
-        running.add_done_callback(partial(self._ended, call, late))
+        deadline = loop.time() + self._patience_seconds
+        if not await self._turn(deadline):
+            raise self._too_slow(done)
+        try:
+            running = loop.run_in_executor(self._threads, _ended_well, work, self._database)
+        except BaseException:  # no thread can be started
+            self._give_back()
+            raise
+        call = _RunningCall(running, loop.create_future())
+        stuck = loop.call_later(self._patience_seconds, self._is_stuck, call)
+        late = loop.call_at(deadline, call.tell)
+        running.add_done_callback(partial(self._ended, call, (stuck, late)))
         await call.known
-        if call.stuck:
+        if not running.done():
             raise self._too_slow(done)
         return running.result()
 
-    async def _turn(self) -> bool:
-        """Wait for a thread; False where every one is stuck."""
+    async def _turn(self, deadline: float) -> bool:
+        """Wait for a thread; False where every one is stuck, or none is free before the deadline."""
         if self._stuck == self._most:
             return False
         if self._free:
             self._free -= 1
             return True
-        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(turn)
+        late = loop.call_at(deadline, _give, turn, False)
         try:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.result():
                 self._give_back()
             raise
+        finally:
+            late.cancel()
 
     def _is_stuck(self, call: "_RunningCall") -> None:
+        if call.running.done():
+            return
         call.stuck = True
-        call.tell()
         self._stuck += 1
         while self._stuck == self._most and self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(False)
+            _give(self._waiting.popleft(), False)
 
-    def _ended(self, call: "_RunningCall", late: asyncio.TimerHandle, running: "asyncio.Future[Any]") -> None:
-        late.cancel()
+    def _ended(
+        self, call: "_RunningCall", timers: Sequence[asyncio.TimerHandle], running: "asyncio.Future[Any]"
+    ) -> None:
+        for timer in timers:
+            timer.cancel()
         call.tell()
         self._stuck -= call.stuck
         running.cancelled() or running.exception()  # where nobody waits for it any more, nobody need hear of it
@@ -83,9 +95,7 @@ class DatabaseThreads:
     def _give_back(self) -> None:
         """Let whoever has waited longest have the thread."""
         while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(True)
+            if _give(self._waiting.popleft(), True):
                 return
         self._free += 1
 
@@ -100,16 +110,33 @@ class DatabaseThreads:
 class _RunningCall:
     """A call that a thread is at."""
 
+    running: "asyncio.Future[Any]"
     known: "asyncio.Future[None]"
-    """Done when it has ended, or takes longer than it may."""
+    """Done when it has ended, or its caller waits no longer."""
 
     stuck: bool = False
-    """Whether it takes longer than it may."""
+    """Whether the thread takes longer than it may."""
 
     def tell(self) -> None:
         """Wake its caller, if that still waits."""
         if not self.known.done():
             self.known.set_result(None)
+
+
+def _give(turn: "asyncio.Future[bool]", has_thread: bool) -> bool:
+    """Tell who waits for a thread whether there is one; return whether they still waited."""
+    if turn.done():
+        return False
+    turn.set_result(has_thread)
+    return True
+
+
+def _ended_well(work: Callable[[Database], Result], database: Database) -> Result:
+    """Do the work. A future cannot hold a `StopIteration`, and would never end with one."""
+    try:
+        return work(database)
+    except StopIteration as error:
+        raise RuntimeError("the work of a thread ended with StopIteration") from error
 
 
 class DatabaseCalls(Generic[Item, Result]):

@@ -101,8 +101,9 @@ def test_seconds_count_from_the_opening(database, held):
 
 
 @pytest.mark.parametrize("second", ["ahead", "next"])
-def test_two_claims_of_one_person_take_turns(database, held, second):
+def test_two_claims_of_one_person_take_turns(database, held, second, monkeypatch):
     """What is asked for ahead may be under way when the answer before asks for the next case: it is that one."""
+    monkeypatch.setattr(queue, "TURN_SECONDS", 60)
     reviews = ReviewService(Config.model_validate({"models": MODELS}), database)
     with ThreadPoolExecutor(1) as pool:
         with database.transaction() as connection:
@@ -115,6 +116,13 @@ def test_two_claims_of_one_person_take_turns(database, held, second):
             with pytest.raises(TimeoutError):
                 later.result(timeout=0.5)
         assert later.result(timeout=20).case_id == first.case_id == held[3]
+
+
+def test_a_claim_that_does_not_end_holds_nobody_up_for_long(database, held, monkeypatch):
+    monkeypatch.setattr(queue, "TURN_SECONDS", 0.1)
+    with database.transaction() as connection, ThreadPoolExecutor(1) as pool:
+        assert ahead.claim_ahead(connection, "ada", lease_seconds=SHORT).case_id == held[0]
+        assert pool.submit(take, database).result(timeout=20).case_id == held[1]
 
 
 def test_claims_of_others_do_not_wait(database, held):

@@ -18,6 +18,7 @@ from demur.serve.web.openai import request as chat
 from demur.serve.web.openai.conversation import FinishedReply, PassedThrough, StreamedReply
 from demur.serve.web.openai.proxy import Proxy
 from demur.serve.web.openai.reply import HeldWords
+from demur.traffic.database import DatabaseUnavailable
 from demur.traffic.record import KeyUse
 
 
@@ -63,15 +64,19 @@ class Conversing:
 
     async def with_what_people_said(self, reply: FinishedReply, caller: Caller | None = None) -> FinishedReply:
         """Return a reply that is held with what people have said of it, as soon as they have, or as things stand when
-        its `wait_seconds` are over, or at once where too many wait already."""
+        its `wait_seconds` are over, or at once where too many wait already. Where the database does not say, the reply
+        comes as it is: it is on record."""
         record, seconds = reply.committed.record, reply.request.wait_seconds
         if seconds is None or record.action != Action.REVIEW:
             return reply
         inquiries = self._handler.inquiries
         try:
-            view = await inquiries.prediction(record.id, wait_seconds=seconds, caller=caller)
-        except Overloaded:
-            view = await inquiries.prediction(record.id, caller=caller)
+            try:
+                view = await inquiries.prediction(record.id, wait_seconds=seconds, caller=caller)
+            except Overloaded:
+                view = await inquiries.prediction(record.id, caller=caller)
+        except DatabaseUnavailable:
+            return reply
         return replace(reply, held=replace(reply.held, outcome=view["outcome"]))
 
     def talking_models(self, caller: Caller | None = None) -> list[str]:

@@ -124,16 +124,67 @@ def test_one_thread_that_is_stuck_leaves_the_other_and_two_leave_none(database):
     assert asyncio.run(main()) == ["quick"]
 
 
-def test_the_wait_for_a_thread_does_not_count(database):
-    """Each takes a third of what it may, and the last waits longer than that for its turn."""
+def test_the_wait_for_a_thread_counts(database):
+    """The database answers, but slowly: who comes last is told so in time, and nothing is begun for them."""
+    begun = []
 
     async def main():
         threads = DatabaseThreads(database, threads=1, name="slow", patience_seconds=1.5)
-        return await asyncio.gather(
-            *(threads.run(lambda _, place=place: time.sleep(0.5) or place, done="answered") for place in range(5))
-        )
 
-    assert asyncio.run(main()) == [0, 1, 2, 3, 4]
+        async def ask(place):
+            return await threads.run(lambda _: begun.append(place) or time.sleep(0.6) or place, done="answered")
+
+        results = await asyncio.gather(*(ask(place) for place in range(6)), return_exceptions=True)
+        assert threads._stuck == 0
+        await asyncio.sleep(0)
+        return results
+
+    results = asyncio.run(main())
+    assert results[0] == 0
+    assert isinstance(results[-1], DatabaseUnavailable)
+    assert begun == list(range(len(begun)))
+    assert len(begun) < 6
+
+
+def test_what_has_ended_is_no_longer_stuck_however_late_that_is_seen(database):
+    """The event loop itself stands still for longer than the work may take."""
+
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="late", patience_seconds=0.3)
+        asked = asyncio.create_task(threads.run(lambda _: "done", done="answered"))
+        await asyncio.sleep(0)
+        time.sleep(0.8)
+        return await asked, threads
+
+    result, threads = asyncio.run(main())
+    assert result == "done"
+    assert (threads._free, threads._stuck) == (1, 0)
+
+
+def test_no_thread_is_lost_where_none_can_be_started(database, monkeypatch):
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="lost", patience_seconds=20)
+        with monkeypatch.context() as patched:
+            patched.setattr(threads._threads, "submit", _no_thread)
+            with pytest.raises(RuntimeError, match="can't start"):
+                await threads.run(lambda _: None, done="answered")
+        return await asyncio.wait_for(threads.run(lambda _: "done", done="answered"), timeout=10)
+
+    assert asyncio.run(main()) == "done"
+
+
+def test_no_thread_is_lost_to_a_stop_iteration(database):
+    async def main():
+        threads = DatabaseThreads(database, threads=1, name="lost", patience_seconds=20)
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            await threads.run(lambda _: next(iter([])), done="answered")
+        return await asyncio.wait_for(threads.run(lambda _: "done", done="answered"), timeout=10)
+
+    assert asyncio.run(main()) == "done"
+
+
+def _no_thread(*_):
+    raise RuntimeError("can't start new thread")
 
 
 def test_who_waits_for_a_thread_is_refused_when_all_are_stuck(database):

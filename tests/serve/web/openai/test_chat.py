@@ -716,6 +716,18 @@ def test_where_too_many_wait_the_words_come_at_once(client, monkeypatch):
     assert ask(client, "doubt it", **WAITING).choices[0].message.content == "A person will answer."
 
 
+def test_where_the_database_does_not_say_the_words_come_as_they_are(client, database, monkeypatch):
+    """The reply is on record: to lose it would make the caller ask again."""
+
+    async def hangs(*_, **__):
+        raise DatabaseUnavailable("it has not told what became of a prediction within 10 s")
+
+    monkeypatch.setattr("demur.serve.gateway.inquiries.Inquiries.prediction", hangs)
+    done = ask(client, "doubt it", **WAITING)
+    assert (done.choices[0].message.content, done.demur["outcome"]) == ("A person will answer.", None)
+    assert len(on_record(database)) == 1
+
+
 def full(*_):
     raise Overloaded("full")
 
