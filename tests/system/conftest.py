@@ -423,8 +423,10 @@ def as_reviewer(browser):
         return page
 
     yield sit_down
+    from tests.system.leaving import close
+
     for context in contexts:
-        context.close()
+        close(context)
     assert complaints == []
 
 

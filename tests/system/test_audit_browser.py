@@ -22,6 +22,7 @@ from tests.audit.report.simulated import simulated
 from tests.conftest import PAGE_MILLISECONDS
 from tests.serve.web.audit.stored import DAY, MONDAY, a_fortnight, keep, new_report, summary
 from tests.serve.web.audit.traffic import config_of
+from tests.system.leaving import close
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ def page(browser):
     opened.on("pageerror", lambda error: complaints.append(str(error)))
     opened.on("console", lambda said: complaints.append(said.text) if "Content Security Policy" in said.text else None)
     yield opened
-    context.close()
+    close(context)
     assert complaints == []
 
 

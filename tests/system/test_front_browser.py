@@ -24,6 +24,7 @@ from tests.serve.conftest import (  # noqa: F401 - fixtures
     quickstart,
 )
 from tests.serve.listening import listening
+from tests.system.leaving import close
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +70,7 @@ def open_page(browser):
 
     yield opened
     for context in contexts:
-        context.close()
+        close(context)
     assert complaints == []
 
 

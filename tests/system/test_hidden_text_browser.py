@@ -13,6 +13,7 @@ from demur.serve.web.review.app import console_app
 from demur.traffic import log
 from tests.conftest import PAGE_MILLISECONDS, entry, new_case
 from tests.serve.stored_markup import config
+from tests.system.leaving import close
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +54,7 @@ def page(browser, site):
     opened.keyboard.press("Enter")
     opened.get_by_role("link", name="ada").wait_for()
     yield opened
-    opened.context.close()
+    close(opened.context)
 
 
 PLACE_OF = """

@@ -15,6 +15,7 @@ from demur.serve.web.review.app import console_app
 from tests.conftest import PAGE_MILLISECONDS
 from tests.serve.conftest import make_handler
 from tests.serve.stored_markup import FIRED, config, evil, places, store
+from tests.system.leaving import close
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ def page(browser):
     )
     opened.on("dialog", lambda dialog: complaints.append(f"{opened.url}: a dialog"))
     yield opened, complaints
-    context.close()
+    close(context)
 
 
 def test_stored_markup_does_nothing_and_no_policy_is_broken(site, page):
