@@ -178,7 +178,8 @@ def test_an_answer_on_its_way_while_the_connection_is_lost_arrives_later(site, a
     assert [running.opinions(one) for one in ids] == [[], [], []]
     ada.context.set_offline(False)
     at_case(ada, ids[2])
-    assert [running.opinions(one) for one in ids] == [[("Ada", "3", None, None)], [("Ada", "5", None, None)], []]
+    answers = [[("Ada", "3", None, None)], [("Ada", "5", None, None)], []]
+    until(lambda: [running.opinions(one) for one in ids] == answers)
 
 
 def test_forms_of_other_kinds_follow_each_other_in_place(site, as_reviewer):
@@ -207,3 +208,55 @@ def test_forms_of_other_kinds_follow_each_other_in_place(site, as_reviewer):
     ada.wait_for_url("**/review/?after=*")
     said = [running.opinions(one)[0][1] for one in ids]
     assert said == ["3", ["late login"], ["A0101", "A", "A01"], "broken refund", "B", "right"]
+
+
+@pytest.mark.parametrize("how", ["it counts at once", "it is refused"])
+def test_where_the_answer_before_stands_keys_count_again(site, as_reviewer, how):
+    """Undo was pressed while the answer was on its way, and then there was nothing to take back."""
+    running = site(undo_seconds=0 if how == "it counts at once" else 60)
+    first, second = running.put("picture", "picture")
+    ada = as_reviewer("Ada", running.url)
+    first_case(ada, first)
+    until(held_ahead(running, second))
+    ada.wait_for_timeout(500)
+    held = []
+    ada.route("**/answer", lambda route: held.append(route))
+    press(ada, "3")
+    at_case(ada, second)
+    press(ada, "u")
+    on_its_way = ada.get_by_text("It is taken back as soon as it has arrived")
+    on_its_way.wait_for()
+    if how == "it is refused":
+        running.desk.withdraw("Lea", first, "a double")
+    ada.unroute("**/answer")
+    held.pop().continue_()
+    on_its_way.wait_for(state="detached")
+    ada.wait_for_timeout(500)
+    press(ada, "5")
+    until(lambda: running.opinions(second) == [("Ada", "5", None, None)])
+
+
+@pytest.mark.parametrize("has_next", [True, False])
+def test_a_reply_that_is_cut_off_is_asked_for_again(site, as_reviewer, has_next):
+    running = site(ahead_seconds=90 if has_next else 0)
+    first, second = running.put("picture", "picture")
+    ada = as_reviewer("Ada", running.url)
+    first_case(ada, first)
+    if has_next:
+        until(held_ahead(running, second))
+        ada.wait_for_timeout(500)
+    cut = []
+
+    def cut_once(route):
+        if cut:
+            route.continue_()
+        else:
+            cut.append(route.fetch().status)
+            route.fulfill(status=200, content_type="application/json", body='{"opened": ')
+
+    ada.route("**/answer", cut_once)
+    press(ada, "3")
+    at_case(ada, second)
+    ada.locator(".last form").wait_for()
+    assert cut == [200]
+    assert running.opinions(first) == [("Ada", "3", None, None)]

@@ -6,6 +6,7 @@ import { failing, insist, postTo, say } from "./sending.js";
 const $ = (id) => document.getElementById(id);
 const root = document.body.dataset.root;
 const AGAIN_SECONDS = 30; // so long before its time is up, a case that was sent ahead is asked for anew
+const TAKING_BACK = "the answer before is being taken back";
 
 let begin = () => {}, beginLast = () => {}; // what has to be done for a page that has come, and for what it says of the answer before
 let current = null; // the case that is shown: { form, lost, kept }
@@ -82,15 +83,21 @@ function onItsWay(words, key) {
   undo.addEventListener("click", () => {
     aside.dataset.undo = "wanted";
     undo.disabled = true;
-    current.form.dataset.busy = "the answer before is being taken back";
+    current.form.dataset.busy = TAKING_BACK;
     text.replaceChildren("You said ", said, ". It is taken back as soon as it has arrived.");
   });
   aside.append(text, undo);
   return aside;
 }
 
+/** The answer before stands: keys count again for the case that is shown. */
+function stands() {
+  if (current?.form.dataset.busy === TAKING_BACK) delete current.form.dataset.busy;
+}
+
 function told(aside, html) {
   const fresh = new DOMParser().parseFromString(html, "text/html").querySelector("aside");
+  if (!fresh?.querySelector("form[data-undo]")) stands();
   if (!aside.isConnected) return;
   if (!fresh) return aside.remove();
   aside.replaceWith(fresh);
@@ -100,6 +107,7 @@ function told(aside, html) {
 }
 
 function refused(aside, from, message) {
+  stands();
   const back = Object.assign(document.createElement("a"), { href: `${root}/cases/${from}`, textContent: "Back to that case" });
   const text = document.createElement("p");
   text.append(`Your answer to the case before was not taken: ${message}. It is kept there. `, back);

@@ -20,7 +20,10 @@ export async function postTo(path, value) {
   const reply = await fetch(`${root}/v1/${path}`, {
     method: "POST", headers: { "Content-Type": "application/json" }, body, keepalive: body.length < AFTER_LEAVING, signal: AbortSignal.timeout(15000),
   });
-  const content = reply.status === 204 ? null : await reply.json().catch(() => null);
+  const content = reply.status === 204 ? null : await reply.json().catch((error) => {
+    if (reply.ok) throw error; // it was cut off: as without a connection, nobody knows
+    return null;
+  });
   return { status: reply.status, content, message: content?.error?.message ?? `the service answered ${reply.status}` };
 }
 
