@@ -3,7 +3,7 @@
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.system.review_site import at_case, press
+from tests.system.review_site import at_case, press, until
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +70,7 @@ def test_what_the_model_says_is_ticked_by_key_and_by_chip(site, as_reviewer):
     ada.get_by_role("button", name="returns 40%").click()
     press(ada, "a", "Enter")
     at_case(ada, third)
+    until(lambda: running.opinions(second) != [])
     assert [running.opinions(one)[0][1] for one in (first, second)] == [["parcel"], ["delivery", "returns"]]
     assert ada.get_by_role("button", name=HOSTILE).count() == 1
     assert faults(ada) == []
